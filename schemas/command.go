@@ -1,0 +1,182 @@
+package schemas
+
+// CommandType says what a command asks for.
+type CommandType string
+
+// The commands. Create and task start work and wait while engines are full; the others control
+// work that exists and never wait behind it.
+const (
+	CommandCreate  CommandType = "create"
+	CommandTask    CommandType = "task"
+	CommandWake    CommandType = "wake"
+	CommandApprove CommandType = "approve"
+	CommandAbort   CommandType = "abort"
+)
+
+// Control reports whether the command controls work that exists.
+func (t CommandType) Control() bool {
+	switch t {
+	case CommandApprove, CommandAbort:
+		return true
+	}
+	return false
+}
+
+// Command is one request to a session. Exactly the body that belongs to its type is set.
+// Its ID is the caller's idempotency key: the same id is applied once.
+type Command struct {
+	ID      string      `json:"id"`
+	Type    CommandType `json:"type"`
+	Session SessionRef  `json:"session"`
+
+	Create  *CreateBody  `json:"create,omitzero"`
+	Task    *TaskBody    `json:"task,omitzero"`
+	Approve *ApproveBody `json:"approve,omitzero"`
+	Abort   *AbortBody   `json:"abort,omitzero"`
+}
+
+// CreateBody creates a session.
+type CreateBody struct {
+	// Model is "provider/model".
+	Model        string       `json:"model"`
+	Agent        string       `json:"agent,omitzero"`
+	SystemPrompt string       `json:"system_prompt,omitzero"`
+	ApprovalMode ApprovalMode `json:"approval_mode,omitzero"`
+	Workspace    string       `json:"workspace,omitzero"`
+}
+
+// TaskBody starts a task with a prompt.
+type TaskBody struct {
+	Prompt string `json:"prompt"`
+}
+
+// ApproveBody decides on a tool call.
+type ApproveBody struct {
+	ToolCallID string `json:"tool_call_id"`
+	// Decision is allow or deny.
+	Decision Decision `json:"decision"`
+	// Hash, when given, must be the hash of the call that was asked about.
+	Hash string `json:"hash,omitzero"`
+}
+
+// AbortBody ends the running task.
+type AbortBody struct {
+	Reason string `json:"reason,omitzero"`
+}
+
+// Limits of commands, in bytes.
+const (
+	// MaxPrompt bounds a prompt.
+	MaxPrompt = 512 << 10
+	// MaxSystemPrompt bounds a system prompt.
+	MaxSystemPrompt = 256 << 10
+	// MaxReason bounds the reason of an abort.
+	MaxReason = 4 << 10
+)
+
+// Validate checks the command's shape, before anything is stored. The error is an *[Error]
+// naming the field.
+func (c *Command) Validate() error {
+	if err := ValidateName("id", c.ID); err != nil {
+		return err
+	}
+	if err := c.Session.Validate(); err != nil {
+		return err
+	}
+	missing := func(field string) error {
+		return &Error{Code: CodeInvalid, Field: field, Message: "a command of type " + string(c.Type) + " needs " + field}
+	}
+	switch c.Type {
+	case CommandCreate:
+		if c.Create == nil {
+			return missing("create")
+		}
+		return c.Create.validate()
+	case CommandTask:
+		if c.Task == nil {
+			return missing("task")
+		}
+		return c.Task.validate()
+	case CommandApprove:
+		if c.Approve == nil {
+			return missing("approve")
+		}
+		return c.Approve.validate()
+	case CommandAbort:
+		if c.Abort != nil {
+			return limit("abort.reason", c.Abort.Reason, MaxReason)
+		}
+		return nil
+	case CommandWake:
+		return nil
+	}
+	return &Error{Code: CodeInvalid, Field: "type", Message: "unknown command type " + string(c.Type)}
+}
+
+func (b *CreateBody) validate() error {
+	if _, _, err := SplitModel(b.Model); err != nil {
+		return err
+	}
+	if b.Agent != "" {
+		if err := ValidateName("agent", b.Agent); err != nil {
+			return err
+		}
+	}
+	if b.ApprovalMode != "" {
+		if _, err := ParseApprovalMode(string(b.ApprovalMode)); err != nil {
+			return err
+		}
+	}
+	if err := limit("workspace", b.Workspace, MaxReason); err != nil {
+		return err
+	}
+	return limit("system_prompt", b.SystemPrompt, MaxSystemPrompt)
+}
+
+func (b *TaskBody) validate() error {
+	if b.Prompt == "" {
+		return &Error{Code: CodeInvalid, Field: "prompt", Message: "prompt is empty"}
+	}
+	return limit("prompt", b.Prompt, MaxPrompt)
+}
+
+func (b *ApproveBody) validate() error {
+	if err := ValidateName("tool_call_id", b.ToolCallID); err != nil {
+		return err
+	}
+	if b.Decision != DecisionAllow && b.Decision != DecisionDeny {
+		return &Error{Code: CodeInvalid, Field: "decision", Message: "decision must be allow or deny"}
+	}
+	return limit("hash", b.Hash, MaxNameLength)
+}
+
+func limit(field, s string, maxBytes int) error {
+	if len(s) <= maxBytes {
+		return nil
+	}
+	e := Errorf(CodeTooLarge, "%s has %d bytes, the limit is %d", field, len(s), maxBytes)
+	e.Field = field
+	return e
+}
+
+// Outcome is the answer to a command.
+type Outcome struct {
+	CommandID string `json:"command_id"`
+	Sequence  uint64 `json:"sequence"`
+	Code      Code   `json:"code"`
+	Message   string `json:"message,omitzero"`
+	// Log is the broker sequence of the frame that records the outcome; 0 if none does.
+	Log uint64 `json:"log,omitzero"`
+}
+
+// Err is nil for an applied command, else the outcome as an *[Error].
+func (o Outcome) Err() error {
+	if o.Code == CodeApplied {
+		return nil
+	}
+	message := o.Message
+	if message == "" {
+		message = "the command was refused: " + string(o.Code)
+	}
+	return &Error{Code: o.Code, Message: message}
+}

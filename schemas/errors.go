@@ -1,0 +1,68 @@
+package schemas
+
+import "fmt"
+
+// Code is a machine-readable reason: of an error that a caller gets, or of a command's outcome.
+type Code string
+
+// The codes. Each is used in HTTP errors, command outcomes and typed Go errors alike.
+const (
+	// CodeApplied is the outcome of a command that took effect.
+	CodeApplied Code = "applied"
+
+	// CodeInvalid: the input is malformed; Error.Field says where.
+	CodeInvalid Code = "invalid"
+	// CodeTooLarge: the input is over a stated limit.
+	CodeTooLarge Code = "too_large"
+	// CodeUnauthorized: the token is missing or wrong.
+	CodeUnauthorized Code = "unauthorized"
+	// CodeForbidden: the request comes from an origin or host that is not allowed.
+	CodeForbidden Code = "forbidden"
+	// CodeNotFound: no such resource.
+	CodeNotFound Code = "not_found"
+	// CodeUnknownSession: no session of that name in this project.
+	CodeUnknownSession Code = "unknown_session"
+	// CodeUnknownModel: no provider serves the model that was named.
+	CodeUnknownModel Code = "unknown_model"
+	// CodeSessionExists: a session of that name was created before.
+	CodeSessionExists Code = "session_exists"
+	// CodeTaskInProgress: the session runs a task already.
+	CodeTaskInProgress Code = "task_in_progress"
+	// CodeNotRunning: there is no task to act on.
+	CodeNotRunning Code = "not_running"
+	// CodeNotPending: that tool call does not wait for a decision (any more).
+	CodeNotPending Code = "not_pending"
+	// CodeHashMismatch: the decision names another call than the one that waits.
+	CodeHashMismatch Code = "hash_mismatch"
+	// CodeConflict: the same idempotency key was used for another request.
+	CodeConflict Code = "conflict"
+	// CodeDeleted: the session was deleted.
+	CodeDeleted Code = "deleted"
+	// CodeUnavailable: the broker or an engine can't be reached now; try again.
+	CodeUnavailable Code = "unavailable"
+	// CodeInternal: Braid failed; the log says more.
+	CodeInternal Code = "internal_error"
+)
+
+// Error is an error a caller can decide on. Its message is a sentence for the person who gets
+// it and holds no secret.
+type Error struct {
+	Code    Code   `json:"code"`
+	Message string `json:"message"`
+	// Field names the offending input of a CodeInvalid or CodeTooLarge error, as a path.
+	Field string `json:"field,omitzero"`
+}
+
+// Error returns the message.
+func (e *Error) Error() string { return e.Message }
+
+// Is matches by code, so that errors.Is works on errors decoded from the network.
+func (e *Error) Is(target error) bool {
+	t, ok := target.(*Error)
+	return ok && t.Code == e.Code
+}
+
+// Errorf makes an Error.
+func Errorf(code Code, format string, args ...any) *Error {
+	return &Error{Code: code, Message: fmt.Sprintf(format, args...)}
+}
