@@ -1,0 +1,33 @@
+// Package bus is everything Braid does with NATS. It is the only package that imports it.
+//
+// What it offers, and where to read:
+//
+//	server.go     an embedded nats-server, for one process or a small cluster
+//	conn.go       a connection: dialling with patience, publishing with typed answers
+//	topology.go   the streams, buckets and their settings, created idempotently
+//	subjects.go   every subject, built and parsed in one place
+//	frame.go      frames: one or more messages in one stored broker message
+//	chain.go      the rule by which a reader orders frames and finds gaps
+//	claim.go      ownership of a session: claim, release, and the fence they give
+//	log.go        the owner's side of a session log: append, read the truth, tail marks
+//	read.go       reading a stretch of a session's log
+//	follow.go     a watcher's side: replay, then the feed, gaps filled
+//	command.go    commands, their outcomes and wake-ups
+//	liveness.go   which instances live, which sessions are in motion where
+//	tool.go       the tool queue, call records, fragments
+//	query.go      questions that any engine answers
+//
+// # What holds
+//
+// The stream sequence is the order: one session's stream is all its frames by sequence. A frame
+// is appended under a fence, the sequence of its owner's claim, and the broker refuses it once a
+// newer claim exists, whatever the old owner believes. Nothing is decided by the absence of a
+// record, since any replica may answer a read and one may lag: decisions are compare-and-set.
+//
+// # What does not
+//
+// The feed is best effort. Frames are stored before they are published to it, but some reach no
+// subscriber when a stream's leader changes; a [Follower] finds and fills such gaps.
+// The fence guards appends, not effects: an engine that was stopped between the
+// acknowledgement of a frame and a model call makes that call, and can record nothing of it.
+package bus

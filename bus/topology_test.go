@@ -1,0 +1,64 @@
+package bus_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"braid/bus"
+	"braid/bus/bustest"
+)
+
+func TestTopologyIsIdempotent(t *testing.T) {
+	bustest.Each(t, func(t *testing.T, b *bustest.Broker) {
+		first := b.Conn(t)
+		second := b.Conn(t)
+		for shard := range first.Shards() {
+			if first.ShardEpoch(shard) == "" || first.ShardEpoch(shard) != second.ShardEpoch(shard) {
+				t.Errorf("shard %d: epochs %q and %q, want one", shard, first.ShardEpoch(shard), second.ShardEpoch(shard))
+			}
+		}
+	})
+}
+
+// The shard count decides where a session is found: another one must not be taken silently.
+func TestTopologyRefusesAnotherShardCount(t *testing.T) {
+	b := bustest.Single(t)
+	b.Conn(t)
+	_, err := bus.Connect(context.Background(), bus.Options{Server: b.Nodes[0], Topology: bus.Topology{Shards: 3}})
+	if !errors.Is(err, bus.ErrTopology) {
+		t.Fatalf("got %v, want ErrTopology", err)
+	}
+	t.Log(err)
+}
+
+func TestTopologyRefusesAnotherAge(t *testing.T) {
+	b := bustest.Single(t)
+	b.Conn(t)
+	_, err := bus.Connect(context.Background(), bus.Options{Server: b.Nodes[0], Topology: bus.Topology{OutputAge: time.Hour}})
+	if !errors.Is(err, bus.ErrTopology) {
+		t.Fatalf("got %v, want ErrTopology", err)
+	}
+	t.Log(err)
+}
+
+func TestConnectGivesUp(t *testing.T) {
+	_, err := bus.Connect(context.Background(), bus.Options{URL: "nats://127.0.0.1:1", ConnectWait: 300 * time.Millisecond})
+	if !errors.Is(err, bus.ErrUnreachable) {
+		t.Fatalf("got %v, want ErrUnreachable", err)
+	}
+	t.Log(err)
+}
+
+func TestStoreInUse(t *testing.T) {
+	dir := t.TempDir()
+	s, err := bus.StartEmbedded(bus.ServerOptions{StoreDir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Shutdown()
+	if _, err := bus.StartEmbedded(bus.ServerOptions{StoreDir: dir}); !errors.Is(err, bus.ErrStoreInUse) {
+		t.Fatalf("got %v, want ErrStoreInUse", err)
+	}
+}
