@@ -1,0 +1,53 @@
+package llm
+
+import "braid/schemas"
+
+// What an estimate assumes, in tokens. It is meant to be in the right order of magnitude and
+// never zero, so that a budget notices a request whose provider said nothing about it.
+const (
+	bytesPerToken    = 4
+	tokensPerMessage = 4
+	tokensPerImage   = 1000
+)
+
+// EstimateTokens estimates the tokens of a text: one for every four bytes, rounded up.
+func EstimateTokens(text string) int64 {
+	return int64((len(text) + bytesPerToken - 1) / bytesPerToken)
+}
+
+// EstimateUsage estimates what a request used whose provider gave no usage: the system prompt,
+// the tools and the input, plus the complete messages among those emitted. Each message counts
+// four tokens besides its text, each picture or other binary a flat thousand. Nothing is assumed
+// to be cached.
+func EstimateUsage(req Request, emitted []schemas.Message) schemas.TokenCounts {
+	total := EstimateTokens(req.System)
+	for _, t := range req.Tools {
+		total += tokensPerMessage + EstimateTokens(t.Name) + EstimateTokens(t.Description) +
+			EstimateTokens(string(t.Parameters))
+	}
+	for _, m := range req.Input {
+		total += estimateMessage(m)
+	}
+	var output int64
+	for _, m := range emitted {
+		output += estimateMessage(m)
+	}
+	return schemas.TokenCounts{Output: output, Total: total + output}
+}
+
+// estimateMessage estimates a complete model message; anything else counts nothing.
+func estimateMessage(m schemas.Message) int64 {
+	switch p := m.Payload.(type) {
+	case *schemas.Text:
+		return tokensPerMessage + EstimateTokens(p.Text)
+	case *schemas.Thinking:
+		return tokensPerMessage + EstimateTokens(p.Thinking)
+	case *schemas.ToolCall:
+		return tokensPerMessage + EstimateTokens(p.Name) + EstimateTokens(p.Arguments)
+	case *schemas.ToolCallOutput:
+		return tokensPerMessage + EstimateTokens(p.Output) + int64(len(p.Images))*tokensPerImage
+	case *schemas.InlineThinking, *schemas.ImageURL, *schemas.InlineData:
+		return tokensPerMessage + tokensPerImage
+	}
+	return 0
+}
