@@ -399,11 +399,15 @@ type OwnerChanged struct {
 // CommandOutcome is the one answer a command gets.
 type CommandOutcome struct {
 	CommandID string `json:"command_id"`
+	// Command is the command's type: an applied abort must be finished by whoever owns the
+	// session next.
+	Command CommandType `json:"command,omitzero"`
 	// Sequence is the command's place in the command stream.
-	Sequence uint64         `json:"sequence"`
-	Code     Code           `json:"code"`
-	Message  string         `json:"message,omitzero"`
-	Extra    jsontext.Value `json:",embed"`
+	Sequence uint64 `json:"sequence"`
+	Code     Code   `json:"code"`
+	// Message says why a command was refused; for an applied abort it is the abort's reason.
+	Message string         `json:"message,omitzero"`
+	Extra   jsontext.Value `json:",embed"`
 }
 
 // Checkpoint holds what an owner knows of everything open, so that taking the session over

@@ -152,7 +152,10 @@ type ToolRecord struct {
 // ToolResult is the whole result of a call: the text the fragments add up to, terminal note
 // and cap marker included.
 type ToolResult struct {
-	Output     string     `json:"output"`
+	Output string `json:"output"`
+	// Appends is set when Output follows what was streamed instead of repeating it: the owner
+	// wrote the result because nobody else could.
+	Appends    bool       `json:"appends,omitzero"`
 	Images     []string   `json:"images,omitzero"`
 	StopReason StopReason `json:"stop_reason"`
 	// FullOutput names the blob with the untruncated text, when the cap cut it.
