@@ -1,0 +1,117 @@
+package session
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"braid/schemas"
+)
+
+// What the model reads when a call is not run.
+const (
+	deniedByUser   = "Tool call denied by user."
+	deniedByPolicy = "Tool call denied by policy."
+)
+
+// decideNext works through the approval queue: calls in call order, one at a time. It stops at
+// the first call that waits for a person.
+func (st *step) decideNext() {
+	r := st.Task.Request
+	if !r.live() {
+		return
+	}
+	for _, c := range r.Calls {
+		if c.Decision != "" {
+			continue
+		}
+		if c.Asked {
+			return
+		}
+		if !st.decideUnasked(c) {
+			st.emit(&schemas.ApprovalRequest{
+				ToolCallID: c.ToolCallID, Name: c.Name, Arguments: c.Arguments,
+				Hash: schemas.CallHash(c.Name, c.Arguments),
+			})
+			return
+		}
+	}
+}
+
+// decideUnasked decides what needs nobody; false if a person must be asked.
+func (st *step) decideUnasked(c *Call) bool {
+	if problem := st.unusable(c); problem != "" {
+		st.emit(&schemas.ApprovalDecision{Decision: schemas.DecisionForbidden, ToolCallID: c.ToolCallID})
+		st.emit(schemas.NewToolCallOutput(c.ToolCallID, problem, schemas.StopFailed))
+		return true
+	}
+	switch st.Mode {
+	case schemas.ApproveAll:
+		st.decide(c, schemas.DecisionAllow)
+	case schemas.ApproveNone: // the user's standing answer
+		st.decide(c, schemas.DecisionDeny)
+	case schemas.ApproveReadOnly:
+		if st.Tools[c.Name].Permission != schemas.PermissionRead {
+			return false
+		}
+		st.decide(c, schemas.DecisionAllow)
+	default: // always-ask, and whatever a newer version may have written
+		return false
+	}
+	return true
+}
+
+// decide records the decision. An allowed call starts once that is stored; any other gets its
+// output right behind.
+func (st *step) decide(c *Call, d schemas.Decision) {
+	st.emit(&schemas.ApprovalDecision{Decision: d, ToolCallID: c.ToolCallID})
+	switch d {
+	case schemas.DecisionAllow:
+		st.startTool(c)
+	case schemas.DecisionDeny:
+		st.emit(schemas.NewToolCallOutput(c.ToolCallID, deniedByUser, schemas.StopAborted))
+	default:
+		st.emit(schemas.NewToolCallOutput(c.ToolCallID, deniedByPolicy, schemas.StopAborted))
+	}
+}
+
+// refuseDecision says why a person's decision can't be taken.
+func (st *step) refuseDecision(b *schemas.ApproveBody) *schemas.Error {
+	c := st.call(b.ToolCallID)
+	if c == nil || st.Task.Aborting || !st.Task.Request.awaitsPerson(c) {
+		text := "tool call %s does not wait for a decision"
+		if c != nil && c.Decision != "" {
+			return schemas.Errorf(schemas.CodeNotPending, text+"; it was decided: %s", b.ToolCallID, c.Decision)
+		}
+		return schemas.Errorf(schemas.CodeNotPending, text, b.ToolCallID)
+	}
+	if b.Hash != "" && b.Hash != schemas.CallHash(c.Name, c.Arguments) {
+		return schemas.Errorf(schemas.CodeHashMismatch, "the decision is about another call than the one that waits")
+	}
+	return nil
+}
+
+// unusable says, to the model, why a call can't be run whoever allows it; empty if it can.
+func (st *step) unusable(c *Call) string {
+	if c.StopReason != "" && c.StopReason != schemas.StopCompleted {
+		return "The call was cut off before it was complete, and was not run."
+	}
+	if _, ok := st.Tools[c.Name]; !ok {
+		names := slices.Sorted(maps.Keys(st.Tools))
+		return fmt.Sprintf("There is no tool named %.80q. Available tools: %s.", c.Name, strings.Join(names, ", "))
+	}
+	args := jsontext.Value(c.Arguments)
+	if len(strings.TrimSpace(c.Arguments)) == 0 {
+		return "" // no arguments are an empty object
+	}
+	if err := args.Compact(); err != nil {
+		return fmt.Sprintf("The arguments are not valid JSON, and the call was not run: %v. They were: %.800s", err, c.Arguments)
+	}
+	if args.Kind() != jsontext.KindBeginObject {
+		return fmt.Sprintf("The arguments must be a JSON object, and the call was not run. They were: %.800s", c.Arguments)
+	}
+	return ""
+}

@@ -1,0 +1,65 @@
+package session
+
+import "braid/schemas"
+
+// abort ends the task as soon as what runs has been ended: the model at once, the tools within
+// the bound that canceling them has.
+func (st *step) abort() {
+	st.waiting = false
+	r := st.Task.Request
+	if r == nil {
+		return
+	}
+	if r.Open {
+		st.do(StopModel{Request: r.ID})
+		st.closeSegment(schemas.StopAborted)
+		st.emit(&schemas.RequestEnd{Status: schemas.StopAborted, Attempt: r.Attempt})
+	}
+	for _, c := range r.Calls {
+		if c.running() {
+			st.do(CancelTool{ToolCallID: c.ToolCallID})
+		}
+	}
+}
+
+// finishAbort closes the task once every decided call has its output.
+func (st *step) finishAbort() {
+	t := st.Task
+	if r := t.Request; r != nil {
+		for _, c := range r.Calls {
+			if c.running() {
+				return
+			}
+		}
+	}
+	st.emit(&schemas.Abort{Reason: t.AbortReason})
+	st.emit(&schemas.TaskEnd{Status: schemas.StopAborted, Cause: "user"})
+}
+
+// gaveUp ends the task as failed for a reason of the engine's own. Running calls are cancelled
+// first, so that nothing is left unpaired.
+func (st *step) gaveUp(message string) {
+	t := st.Task
+	if t == nil {
+		return
+	}
+	st.waiting = false
+	failure := &schemas.ErrorInfo{Kind: "engine", Message: message}
+	if t.Request == nil {
+		st.emit(&schemas.TaskEnd{Status: schemas.StopFailed, Cause: failure.Kind, ErrorInfo: failure})
+		return
+	}
+	if t.Request.Open {
+		st.do(StopModel{Request: t.Request.ID})
+		st.closeSegment(schemas.StopFailed)
+		st.emit(&schemas.RequestEnd{Status: schemas.StopFailed, ErrorMessage: message, Attempt: t.Request.Attempt})
+	}
+	for _, c := range t.Request.Calls {
+		if c.running() {
+			result := schemas.ToolResult{Output: "[" + message + "; the outcome of the call is unknown]", Appends: true, StopReason: schemas.StopFailed}
+			st.toolEnded(ToolEnded{ToolCallID: c.ToolCallID, Attempt: c.Attempt, Result: result})
+			st.do(CancelTool{ToolCallID: c.ToolCallID})
+		}
+	}
+	st.emit(&schemas.TaskEnd{Status: schemas.StopFailed, Cause: failure.Kind, ErrorInfo: failure})
+}

@@ -1,0 +1,277 @@
+package session
+
+import (
+	"fmt"
+	"strings"
+
+	"braid/schemas"
+)
+
+// Apply folds one message of the session's log into the state. Messages come in log order. What
+// does not concern the session's course (messages of children, unknown kinds) is skipped.
+func (s *State) Apply(m schemas.Message) {
+	if len(m.Origin) > 0 {
+		return
+	}
+	switch p := m.Payload.(type) {
+	case *schemas.SessionMeta:
+		s.Meta, s.Mode = p, p.ApprovalMode
+	case *schemas.CommandOutcome:
+		s.applyOutcome(p)
+	case *schemas.ToolListReady:
+		s.applyTools(p.Tools)
+	case *schemas.Checkpoint:
+		s.applyCheckpoint(p)
+	case *schemas.TokenUsage:
+		s.Usage = p.Session
+	case *schemas.TaskEnd:
+		s.endTask()
+	case *schemas.Text:
+		if p.Role == schemas.RoleUser {
+			s.applyPrompt(m)
+			return
+		}
+		s.applyModel(m)
+	default:
+		s.applyModel(m)
+	}
+}
+
+func (s *State) applyOutcome(p *schemas.CommandOutcome) {
+	s.Cursor = max(s.Cursor, p.Sequence)
+	if p.Code != schemas.CodeApplied {
+		return
+	}
+	s.lastApplied = p.CommandID
+	if p.Command == schemas.CommandAbort && s.Task != nil {
+		s.Task.Aborting, s.Task.AbortReason = true, p.Message
+	}
+}
+
+func (s *State) applyTools(tools []schemas.ToolDefinition) {
+	s.Tools = make(map[string]schemas.ToolDefinition, len(tools))
+	for _, t := range tools {
+		s.Tools[t.Name] = t.WithDefaults()
+	}
+	s.ToolList = tools
+}
+
+// applyPrompt opens the task that the prompt starts. It follows its command's outcome.
+func (s *State) applyPrompt(m schemas.Message) {
+	s.Context = append(s.Context, m)
+	if s.Task == nil {
+		s.Task = &Task{ID: s.lastApplied}
+	}
+}
+
+// applyModel folds what belongs to the current task and its request.
+func (s *State) applyModel(m schemas.Message) {
+	t := s.Task
+	if t == nil {
+		return
+	}
+	if p, ok := m.Payload.(*schemas.RequestBegin); ok {
+		s.beginRequest(p)
+		return
+	}
+	r := t.Request
+	if r == nil {
+		return
+	}
+	switch p := m.Payload.(type) {
+	case *schemas.RequestEnd:
+		s.endRequest(p)
+	case *schemas.ApprovalRequest:
+		if c := s.call(p.ToolCallID); c != nil {
+			c.Asked = true
+		}
+	case *schemas.ApprovalDecision:
+		if c := s.call(p.ToolCallID); c != nil {
+			c.Decision = p.Decision
+		}
+	case *schemas.PartialToolCallOutput:
+		if c := s.call(p.ToolCallID); c != nil {
+			c.applyFragment(p)
+		}
+	case *schemas.ToolCallOutput:
+		if c := s.call(p.ToolCallID); c != nil {
+			c.Output, c.Streaming = p, false
+		}
+	default:
+		if r.Open {
+			r.applyStream(m)
+		}
+	}
+}
+
+// beginRequest closes what the one before left for the context, then opens the next.
+func (s *State) beginRequest(p *schemas.RequestBegin) {
+	t := s.Task
+	s.foldOutputs()
+	attempt := max(p.Attempt, 1)
+	if attempt == 1 {
+		t.Turn++
+	}
+	t.Request = &Request{Attempt: attempt, Open: true}
+}
+
+func (s *State) endRequest(p *schemas.RequestEnd) {
+	r := s.Task.Request
+	r.Open, r.Status, r.RetryInMS, r.Segment = false, p.Status, p.RetryInMS, nil
+	if p.Status == schemas.StopCompleted {
+		s.Context = append(s.Context, r.Messages...)
+		return
+	}
+	r.Failure = &schemas.ErrorInfo{Kind: "provider", Message: p.ErrorMessage, Retryable: p.RetryInMS > 0}
+	if s.Meta != nil {
+		r.Failure.Provider = s.Meta.Provider
+	}
+}
+
+// foldOutputs adds to the context what the newest request's tool calls came to: the outputs of a
+// committed one in call order, or, of one that did not commit but had tools run, a block that
+// tells the model so.
+func (s *State) foldOutputs() {
+	r := s.Task.Request
+	if r == nil {
+		return
+	}
+	if r.Status == schemas.StopCompleted {
+		for _, c := range r.Calls {
+			s.Context = append(s.Context, contextOutput(c))
+		}
+		return
+	}
+	if block := retriedBlock(r.Calls); block != "" {
+		s.Context = append(s.Context, schemas.Message{Type: schemas.TypeModel, Payload: schemas.HarnessText(block)})
+	}
+}
+
+// contextOutput is a call's output as the model gets it. Every committed call has one, or
+// providers refuse the conversation: a call nobody decided gets a placeholder.
+func contextOutput(c *Call) schemas.Message {
+	output := c.Output
+	if output == nil {
+		output = schemas.NewToolCallOutput(c.ToolCallID, "[aborted: the call was not run]", schemas.StopAborted)
+	}
+	return schemas.Message{Type: schemas.TypeModel, Payload: output}
+}
+
+// retriedBlock tells the model of tools that ran for a request it will not remember.
+func retriedBlock(calls []*Call) string {
+	var b strings.Builder
+	for _, c := range calls {
+		if c.Output == nil || c.Decision != schemas.DecisionAllow {
+			continue
+		}
+		if b.Len() == 0 {
+			b.WriteString("[turn_retried] The previous response was lost before it was complete. " +
+				"These tool calls of it had already been carried out; do not repeat them without need:\n")
+		}
+		fmt.Fprintf(&b, "\n%s %s (%s):\n%s\n", c.Name, c.Arguments, stopText(c.Output.StopReason), c.Output.Output)
+	}
+	return b.String()
+}
+
+// abortedBlock keeps what the model had said when its turn was cut off.
+func abortedBlock(r *Request, why string) string {
+	var b strings.Builder
+	for _, m := range r.Messages {
+		if p, ok := m.Payload.(*schemas.Text); ok && p.Text != "" {
+			fmt.Fprintf(&b, "\n%s\n", p.Text)
+		}
+	}
+	for _, c := range r.Calls {
+		if c.Output != nil {
+			fmt.Fprintf(&b, "\n%s %s (%s):\n%s\n", c.Name, c.Arguments, stopText(c.Output.StopReason), c.Output.Output)
+		}
+	}
+	return "[turn_aborted] " + why + "\n" + b.String()
+}
+
+func stopText(r schemas.StopReason) string {
+	if r == "" {
+		return string(schemas.StopCompleted)
+	}
+	return string(r)
+}
+
+// endTask closes the task and leaves the context such that the next prompt can follow: every
+// committed call paired, an uncommitted turn as one block.
+func (s *State) endTask() {
+	t := s.Task
+	if t == nil {
+		return
+	}
+	if r := t.Request; r != nil {
+		switch {
+		case r.Status == schemas.StopCompleted:
+			s.foldOutputs()
+		case len(r.Messages) > 0 || len(r.Calls) > 0:
+			why := "This turn failed before it was complete."
+			if t.Aborting {
+				why = "The user interrupted this turn before it was complete."
+			}
+			s.Context = append(s.Context, schemas.Message{Type: schemas.TypeModel, Payload: schemas.HarnessText(abortedBlock(r, why))})
+		}
+	}
+	s.Task = nil
+}
+
+// applyStream folds what the model streams: fragments, then the complete message.
+func (r *Request) applyStream(m schemas.Message) {
+	switch p := m.Payload.(type) {
+	case *schemas.PartialText:
+		r.applyPartial(p.EventType, &Segment{Of: schemas.KindText}, p.Text)
+	case *schemas.PartialThinking:
+		r.applyPartial(p.EventType, &Segment{Of: schemas.KindThinking}, p.Thinking)
+	case *schemas.PartialToolCall:
+		r.applyPartial(p.EventType, &Segment{Of: schemas.KindToolCall, Name: p.Name, ToolCallID: p.ToolCallID}, p.Arguments)
+	case *schemas.ToolCall:
+		r.Segment = nil
+		r.Messages = append(r.Messages, m)
+		r.Calls = append(r.Calls, &Call{ToolCall: p, Attempt: 1})
+	case *schemas.Text, *schemas.Thinking, *schemas.InlineThinking, *schemas.InlineData:
+		r.Segment = nil
+		r.Messages = append(r.Messages, m)
+	}
+}
+
+// applyPartial opens the fresh segment, or adds the text to the open one. A stop keeps it open:
+// the complete message that follows closes it.
+func (r *Request) applyPartial(phase schemas.Phase, fresh *Segment, text string) {
+	if phase == schemas.PhaseStart || r.Segment == nil {
+		r.Segment = fresh
+	}
+	r.Segment.Text.WriteString(text)
+	r.Segment.stopped = phase == schemas.PhaseStop
+}
+
+func (c *Call) applyFragment(p *schemas.PartialToolCallOutput) {
+	c.Streaming = p.EventType != schemas.PhaseStop
+	c.Text.WriteString(p.Output)
+	if p.Attempt > 0 {
+		c.Attempt, c.Offset = p.Attempt, p.Offset
+	}
+}
+
+// applyCheckpoint sets everything open to what its owner knew, whatever of it has expired.
+func (s *State) applyCheckpoint(p *schemas.Checkpoint) {
+	if s.Task == nil || s.Task.Request == nil {
+		return
+	}
+	if r := s.Task.Request; r.Open {
+		r.Segment = nil
+		if o := p.Segment; o != nil {
+			r.Segment = &Segment{Of: o.Of, Name: o.Name, ToolCallID: o.ToolCallID}
+			r.Segment.Text.WriteString(o.Text)
+		}
+	}
+	for _, o := range p.Outputs {
+		if c := s.call(o.ToolCallID); c != nil && c.Output == nil {
+			c.Streaming, c.Attempt, c.Offset = true, o.Attempt, o.Offset
+			c.Text.Reset()
+			c.Text.WriteString(o.Text)
+		}
+	}
+}

@@ -1,0 +1,101 @@
+package session
+
+import (
+	"fmt"
+
+	"braid/schemas"
+)
+
+// startTool sends an allowed call on its way, or back to where it was.
+func (st *step) startTool(c *Call) {
+	st.do(StartTool{Call: *c.ToolCall, Definition: st.Tools[c.Name], Attempt: c.Attempt, Offset: c.Offset})
+}
+
+// toolOutput merges a fragment: what is known already is skipped, a hole is asked for.
+func (st *step) toolOutput(f schemas.ToolFragment) {
+	c := st.call(f.ToolCallID)
+	if c == nil || !c.running() || f.Attempt < c.Attempt {
+		return
+	}
+	st.newAttempt(c, f.Attempt)
+	if f.Offset > c.Offset {
+		st.do(ResendOutput{ToolCallID: c.ToolCallID, Attempt: f.Attempt, From: c.Offset})
+		return
+	}
+	st.merge(c, f.Offset, f.Text)
+}
+
+// newAttempt marks, in the output itself, that the call runs again.
+func (st *step) newAttempt(c *Call, attempt int) {
+	if attempt <= c.Attempt {
+		return
+	}
+	marker := ""
+	if c.Text.Len() > 0 {
+		marker = fmt.Sprintf("\n[the toolrunner was lost; attempt %d follows]\n", attempt)
+	}
+	c.Attempt, c.Offset = attempt, 0
+	st.delta(c, marker, 0)
+}
+
+// merge appends the part of text, which begins at offset, that is new.
+func (st *step) merge(c *Call, offset int64, text string) {
+	known := c.Offset - offset
+	if known >= int64(len(text)) {
+		return
+	}
+	st.delta(c, text[known:], offset+int64(len(text)))
+}
+
+// delta streams text and the offset it takes the attempt to, opening the segment first.
+func (st *step) delta(c *Call, text string, offset int64) {
+	if text == "" {
+		return
+	}
+	st.open(c)
+	p := schemas.ToolCallOutputFragment(schemas.PhaseDelta, c.ToolCallID, text)
+	p.Attempt, p.Offset = c.Attempt, offset
+	st.emit(p)
+}
+
+func (st *step) open(c *Call) {
+	if !c.Streaming {
+		st.emit(schemas.ToolCallOutputFragment(schemas.PhaseStart, c.ToolCallID, ""))
+	}
+}
+
+// toolEnded closes the call: what is missing of its text, then stop and the complete output,
+// which is everything that was streamed.
+func (st *step) toolEnded(e ToolEnded) {
+	c := st.call(e.ToolCallID)
+	if c == nil || !c.running() {
+		return
+	}
+	attempt := max(e.Attempt, 1)
+	if e.Result.Appends {
+		text := e.Result.Output
+		if c.Text.Len() > 0 {
+			text = "\n" + text
+		}
+		st.delta(c, text, c.Offset)
+	} else {
+		st.newAttempt(c, attempt)
+		st.merge(c, 0, e.Result.Output)
+	}
+	st.open(c)
+	reason := e.Result.StopReason
+	if reason == schemas.StopCompleted {
+		reason = ""
+	}
+	if len(e.Result.Images) > 0 {
+		p := schemas.ToolCallOutputFragment(schemas.PhaseDelta, c.ToolCallID, "")
+		p.Images, p.Attempt, p.Offset = e.Result.Images, c.Attempt, c.Offset
+		st.emit(p)
+	}
+	stop := schemas.ToolCallOutputFragment(schemas.PhaseStop, c.ToolCallID, "")
+	stop.StopReason = reason
+	st.emit(stop)
+	out := schemas.NewToolCallOutput(c.ToolCallID, c.Text.String(), reason)
+	out.Images = e.Result.Images
+	st.emit(out)
+}

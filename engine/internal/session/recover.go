@@ -1,0 +1,71 @@
+package session
+
+import (
+	"time"
+
+	"braid/schemas"
+)
+
+// takenOver continues a session from its log. The row of each situation:
+//
+//	request open                      close its segment, end it as timed out, climb the ladder
+//	request ended, retry announced    wait again
+//	calls allowed, without output     find out what became of them
+//	calls undecided                   of a live request: advance resumes the approval queue
+//	abort begun                       cancel what still runs
+//	outputs complete, no next request advance begins it
+func (st *step) takenOver(e TakenOver) {
+	st.recovered = true
+	t := st.Task
+	if t == nil {
+		return
+	}
+	if e.From != "" {
+		st.emit(&schemas.OwnerChanged{From: e.From, To: e.To, Cause: e.Cause})
+	}
+	r := t.Request
+	if r == nil {
+		return
+	}
+	switch {
+	case r.Open && t.Aborting:
+		st.closeSegment(schemas.StopAborted)
+		st.emit(&schemas.RequestEnd{Status: schemas.StopAborted, Attempt: r.Attempt})
+	case r.Open:
+		st.failRequest(schemas.StopTimeout, &schemas.ErrorInfo{
+			Kind: "engine", Message: "the engine that ran the request was lost", Provider: st.Meta.Provider,
+		}, 0)
+	case r.RetryInMS > 0 && !t.Aborting:
+		st.waiting = true
+		st.do(WaitRetry{time.Duration(r.RetryInMS) * time.Millisecond})
+	}
+	for _, c := range r.Calls {
+		if !c.running() {
+			continue
+		}
+		st.startTool(c)
+		if t.Aborting {
+			st.do(CancelTool{ToolCallID: c.ToolCallID})
+		}
+	}
+}
+
+// checkpoint records everything open.
+func (st *step) checkpoint() {
+	if !st.Busy() {
+		return
+	}
+	p := &schemas.Checkpoint{}
+	r := st.Task.Request
+	if seg := r.Segment; seg != nil {
+		p.Segment = &schemas.OpenSegment{Of: seg.Of, Text: seg.Text.String(), Name: seg.Name, ToolCallID: seg.ToolCallID}
+	}
+	for _, c := range r.Calls {
+		if c.Streaming {
+			p.Outputs = append(p.Outputs, schemas.OpenOutput{
+				ToolCallID: c.ToolCallID, Attempt: c.Attempt, Offset: c.Offset, Text: c.Text.String(),
+			})
+		}
+	}
+	st.note(p)
+}

@@ -1,0 +1,159 @@
+package session
+
+import (
+	"slices"
+	"time"
+
+	"braid/schemas"
+)
+
+// The retry ladder: five more attempts after the first, from 2 s, doubling, at most 30 s. A wait
+// that the provider asks for replaces a shorter step, up to retryAfterMax.
+const (
+	maxAttempts   = 6
+	retryBase     = 2 * time.Second
+	retryCeiling  = 30 * time.Second
+	retryAfterMax = 5 * time.Minute
+)
+
+// begin opens a request and calls the model.
+func (st *step) begin(attempt int) {
+	p := &schemas.RequestBegin{}
+	if attempt > 1 {
+		p.Attempt = attempt
+	}
+	st.emit(p)
+	st.requests++
+	st.Task.Request.ID = st.requests
+	st.do(CallModel{Request: st.requests, Attempt: attempt, Input: slices.Clip(st.Context)})
+}
+
+// current reports that the model call is the one the session listens to.
+func (st *step) current(request uint64) bool {
+	return st.Task != nil && st.Task.Request != nil && st.Task.Request.Open && st.Task.Request.ID == request
+}
+
+// modelMessage appends what the model streams, under the engine's own call ids.
+func (st *step) modelMessage(e ModelMessage) {
+	if !st.current(e.Request) {
+		return
+	}
+	r := st.Task.Request
+	m := e.Message
+	m.Origin, m.Scope = nil, schemas.ScopeAll
+	switch p := m.Payload.(type) {
+	case *schemas.PartialToolCall:
+		own := *p
+		own.ToolCallID = st.ownCallID(r, p.ToolCallID, p.EventType == schemas.PhaseStart)
+		m.Payload = &own
+	case *schemas.ToolCall:
+		own := *p
+		own.ToolCallID = st.ownCallID(r, p.ToolCallID, false)
+		m.Payload = &own
+	case *schemas.PartialText, *schemas.PartialThinking, *schemas.Text, *schemas.Thinking,
+		*schemas.InlineThinking, *schemas.InlineData:
+	default:
+		return // nothing else is the model's to say
+	}
+	st.append(m)
+}
+
+// ownCallID is the engine's id for a provider's. Providers repeat theirs, leave them empty, or
+// use characters no subject can hold; a start always gets a new one.
+func (st *step) ownCallID(r *Request, theirs string, start bool) string {
+	if r.ids == nil {
+		r.ids = map[string]string{}
+	}
+	if own, ok := r.ids[theirs]; ok && !start {
+		return own
+	}
+	own := st.nextCallID()
+	r.ids[theirs] = own
+	return own
+}
+
+// modelEnded closes the request as its outcome says.
+func (st *step) modelEnded(e ModelEnded) {
+	if !st.current(e.Request) {
+		return
+	}
+	r := st.Task.Request
+	if e.Status == schemas.StopCompleted {
+		st.closeSegment(schemas.StopMalformed) // an adapter that completes closes its segments
+		st.emit(&schemas.TokenUsage{Session: st.Usage.Add(e.Usage), Request: e.Usage, Estimated: e.Estimated})
+		end := &schemas.RequestEnd{Status: schemas.StopCompleted}
+		if r.Attempt > 1 {
+			end.Attempt = r.Attempt
+		}
+		st.emit(end)
+		return
+	}
+	st.failRequest(e.Status, e.Failure, e.RetryAfter)
+}
+
+// failRequest ends the open request without committing it, and announces the retry if the ladder
+// has a step left.
+func (st *step) failRequest(status schemas.StopReason, failure *schemas.ErrorInfo, retryAfter time.Duration) {
+	r := st.Task.Request
+	st.closeSegment(status)
+	end := &schemas.RequestEnd{Status: status, Attempt: r.Attempt}
+	if failure != nil {
+		end.ErrorMessage = failure.Message
+	}
+	retry := status != schemas.StopAuth && status != schemas.StopAborted && r.Attempt < maxAttempts
+	if retry {
+		delay := retryDelay(r.Attempt, retryAfter)
+		end.RetryInMS = delay.Milliseconds()
+		st.waiting = true
+		st.do(WaitRetry{delay})
+	}
+	st.emit(end)
+	if failure != nil {
+		failure.Retryable = retry
+		r.Failure = failure
+	}
+}
+
+// retryDelay is the wait after the given attempt.
+func retryDelay(attempt int, asked time.Duration) time.Duration {
+	delay := min(retryBase<<(attempt-1), retryCeiling)
+	return max(delay, min(asked, retryAfterMax))
+}
+
+// closeSegment ends the open segment with what was streamed of it.
+func (st *step) closeSegment(reason schemas.StopReason) {
+	seg := st.Task.Request.Segment
+	if seg == nil {
+		return
+	}
+	text, stopped := seg.Text.String(), seg.stopped
+	switch seg.Of {
+	case schemas.KindText:
+		if !stopped {
+			stop := schemas.TextFragment(schemas.PhaseStop, "")
+			stop.StopReason = reason
+			st.emit(stop)
+		}
+		p := schemas.AssistantText(text)
+		p.StopReason = reason
+		st.emit(p)
+	case schemas.KindThinking:
+		if !stopped {
+			stop := schemas.ThinkingFragment(schemas.PhaseStop, "")
+			stop.StopReason = reason
+			st.emit(stop)
+		}
+		p := schemas.AssistantThinking(text)
+		p.StopReason = reason
+		st.emit(p)
+	case schemas.KindToolCall:
+		if !stopped {
+			stop := schemas.ToolCallFragment(schemas.PhaseStop, seg.ToolCallID, seg.Name, "")
+			stop.StopReason = reason
+			st.emit(stop)
+		}
+		p := schemas.NewToolCall(seg.ToolCallID, seg.Name, text)
+		p.StopReason = reason
+		st.emit(p)
+	}
+}

@@ -1,0 +1,209 @@
+package session
+
+import (
+	"strings"
+
+	"braid/schemas"
+)
+
+// State is what the log says of one session, plus the little an owner keeps while it runs it.
+type State struct {
+	// Session is the session's name.
+	Session schemas.SessionRef
+	// Meta is nil until the session was created.
+	Meta *schemas.SessionMeta
+	// Mode is the approval mode in force.
+	Mode schemas.ApprovalMode
+	// Tools is the session's snapshot, by name; nil until it was taken.
+	Tools map[string]schemas.ToolDefinition
+	// ToolList is the same in the order the model gets it.
+	ToolList []schemas.ToolDefinition
+	// Cursor is the sequence of the last command that has its outcome.
+	Cursor uint64
+	// Context is what the model is sent: complete model messages of committed requests, prompts,
+	// and outputs in call order.
+	Context []schemas.Message
+	// Usage is the session's total.
+	Usage schemas.TokenCounts
+	// Task is the open task, nil at rest.
+	Task *Task
+
+	// lastApplied is the command of the newest applied outcome: it names the task a prompt opens.
+	lastApplied string
+
+	// What follows belongs to the owner and is not in the log.
+
+	fence     uint64 // distinguishes this owner's call ids
+	calls     int    // ids given out under the fence
+	requests  uint64 // model calls started by this owner
+	listing   bool   // the tool list was asked for
+	waiting   bool   // a retry timer runs
+	recovered bool
+}
+
+// Task is what one prompt started.
+type Task struct {
+	// ID is the id of the command that started it.
+	ID string
+	// Turn counts from 1 once a request began.
+	Turn int
+	// Request is the newest request; nil before the first.
+	Request *Request
+	// Aborting is set from the abort command until the task ends.
+	Aborting bool
+	// AbortReason is what the command said.
+	AbortReason string
+}
+
+// Request is one model call.
+type Request struct {
+	// ID tells model calls of this owner apart; 0 if another owner began it.
+	ID uint64
+	// Attempt counts the requests of the turn, from 1.
+	Attempt int
+	// Open until request_end.
+	Open bool
+	// Status is how it ended.
+	Status schemas.StopReason
+	// RetryInMS is the announced wait before the next attempt; 0 if there is none.
+	RetryInMS int64
+	// Failure says why it did not complete.
+	Failure *schemas.ErrorInfo
+	// Messages are the complete ones, in order.
+	Messages []schemas.Message
+	// Segment is the open one.
+	Segment *Segment
+	// Calls are its tool calls, in call order.
+	Calls []*Call
+
+	// ids maps the provider's call ids to the engine's.
+	ids map[string]string
+}
+
+// Segment is a message of the model that is still being streamed.
+type Segment struct {
+	// Of is the kind of the complete message.
+	Of         schemas.Kind
+	Text       strings.Builder
+	Name       string
+	ToolCallID string
+
+	stopped bool // its stop was streamed, the complete message not yet
+}
+
+// Call is one tool call and what became of it.
+type Call struct {
+	*schemas.ToolCall
+	// Asked is set once a person was asked.
+	Asked bool
+	// Decision is empty until the call was decided.
+	Decision schemas.Decision
+	// Output is its one complete output.
+	Output *schemas.ToolCallOutput
+	// Streaming is set between the output's start and stop.
+	Streaming bool
+	// Text is everything streamed so far.
+	Text strings.Builder
+	// Attempt and Offset say how much of which attempt is merged.
+	Attempt int
+	Offset  int64
+}
+
+// New returns the state of a session nothing is known of.
+func New(ref schemas.SessionRef) *State { return &State{Session: ref} }
+
+// Own makes the state an owner's: ids it gives out carry the fence.
+func (s *State) Own(fence uint64) {
+	s.fence, s.calls, s.requests = fence, 0, 0
+	s.listing, s.waiting, s.recovered = false, false, false
+}
+
+// AtRest reports that no task is open.
+func (s *State) AtRest() bool { return s.Task == nil }
+
+// Suspendable reports that the task waits for a person and for nothing else: no model stream,
+// no tool, no timer.
+func (s *State) Suspendable() bool {
+	if s.Task == nil || s.Task.Aborting || s.waiting || s.Task.Request == nil || s.Task.Request.Open {
+		return false
+	}
+	asked := false
+	for _, c := range s.Task.Request.Calls {
+		asked = asked || s.Task.Request.awaitsPerson(c)
+		if c.running() {
+			return false
+		}
+	}
+	return asked
+}
+
+// Pending lists the calls that wait for a person, at most one.
+func (s *State) Pending() []*Call {
+	if s.Task == nil || s.Task.Request == nil || s.Task.Aborting {
+		return nil
+	}
+	for _, c := range s.Task.Request.Calls {
+		if s.Task.Request.awaitsPerson(c) {
+			return []*Call{c}
+		}
+	}
+	return nil
+}
+
+// Busy reports that something is open that a checkpoint should describe.
+func (s *State) Busy() bool {
+	if s.Task == nil || s.Task.Request == nil {
+		return false
+	}
+	if s.Task.Request.Segment != nil {
+		return true
+	}
+	for _, c := range s.Task.Request.Calls {
+		if c.Streaming {
+			return true
+		}
+	}
+	return false
+}
+
+// call finds a call of the current request.
+func (s *State) call(id string) *Call {
+	if s.Task == nil || s.Task.Request == nil {
+		return nil
+	}
+	for _, c := range s.Task.Request.Calls {
+		if c.ToolCallID == id {
+			return c
+		}
+	}
+	return nil
+}
+
+// live reports that calls of the request can still be decided: it runs, or it committed.
+func (r *Request) live() bool { return r.Open || r.Status == schemas.StopCompleted }
+
+func (r *Request) awaitsPerson(c *Call) bool {
+	return r.live() && c.Asked && c.Decision == ""
+}
+
+// running reports that the call was allowed and has no output yet.
+func (c *Call) running() bool { return c.Decision == schemas.DecisionAllow && c.Output == nil }
+
+// settled reports that nothing more will come of the call: it has its output, or it was
+// withdrawn undecided with its request.
+func (r *Request) settled(c *Call) bool {
+	if c.Decision == "" {
+		return !r.live()
+	}
+	return c.Output != nil
+}
+
+// quiet reports that every call of the request is settled.
+func (r *Request) quiet() bool {
+	for _, c := range r.Calls {
+		if !r.settled(c) {
+			return false
+		}
+	}
+	return true
+}

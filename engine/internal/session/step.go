@@ -1,0 +1,312 @@
+package session
+
+import (
+	"fmt"
+	"time"
+
+	"braid/schemas"
+)
+
+// Event is something that happened to the session. The types below implement it.
+type Event interface{ event() }
+
+type (
+	// CommandReceived: a command is next in the session's order.
+	CommandReceived struct {
+		Sequence uint64
+		Command  schemas.Command
+		// Refused is set when the command can't be taken for a reason that only the world
+		// outside knows: it does not decode, its model does not exist.
+		Refused *schemas.Error
+	}
+	// ToolsListed answers [ListTools].
+	ToolsListed struct{ Tools []schemas.ToolDefinition }
+	// ModelMessage: the model streamed a message. Request is that of the [CallModel] effect.
+	ModelMessage struct {
+		Request uint64
+		Message schemas.Message
+	}
+	// ModelEnded: a model call ended.
+	ModelEnded struct {
+		Request   uint64
+		Status    schemas.StopReason
+		Usage     schemas.TokenCounts
+		Estimated bool
+		// Failure is set unless the call completed.
+		Failure *schemas.ErrorInfo
+		// RetryAfter is the wait the provider asked for.
+		RetryAfter time.Duration
+	}
+	// ToolOutput: a running tool streamed a piece of output.
+	ToolOutput struct{ Fragment schemas.ToolFragment }
+	// ToolEnded: a call came to its end, whoever brought it about.
+	ToolEnded struct {
+		ToolCallID string
+		Attempt    int
+		Result     schemas.ToolResult
+	}
+	// RetryDue: the wait of [WaitRetry] is over.
+	RetryDue struct{}
+	// CheckpointDue: it is time to record what is open.
+	CheckpointDue struct{}
+	// TakenOver: this owner has folded the log and goes on. From and Cause describe the change
+	// of owner; an empty From is none worth telling: the session was at rest or suspended.
+	TakenOver struct{ From, To, Cause string }
+	// GaveUp: the engine can't go on with the task, for a reason of its own.
+	GaveUp struct{ Message string }
+)
+
+func (CommandReceived) event() {}
+func (ToolsListed) event()     {}
+func (ModelMessage) event()    {}
+func (ModelEnded) event()      {}
+func (ToolOutput) event()      {}
+func (ToolEnded) event()       {}
+func (RetryDue) event()        {}
+func (CheckpointDue) event()   {}
+func (TakenOver) event()       {}
+func (GaveUp) event()          {}
+
+// Effect is something to do outside the log, after the messages that announce it are stored.
+// The types below implement it.
+type Effect interface{ effect() }
+
+type (
+	// Answer tells the sender of a command its outcome and acknowledges the command.
+	Answer struct{ Outcome schemas.Outcome }
+	// ListTools asks which tools there are; the answer is [ToolsListed].
+	ListTools struct{}
+	// CallModel starts a model call.
+	CallModel struct {
+		Request uint64
+		Attempt int
+		Input   []schemas.Message
+	}
+	// StopModel cancels it; whatever it still says is ignored.
+	StopModel struct{ Request uint64 }
+	// StartTool sends a call to a toolrunner, or finds out what became of it if it was sent
+	// before. It ends with [ToolEnded].
+	StartTool struct {
+		Call       schemas.ToolCall
+		Definition schemas.ToolDefinition
+		// Attempt and Offset are what is merged already.
+		Attempt int
+		Offset  int64
+	}
+	// CancelTool ends a call, bounded in time; it ends with [ToolEnded].
+	CancelTool struct{ ToolCallID string }
+	// ResendOutput asks for a running call's output from an offset on.
+	ResendOutput struct {
+		ToolCallID string
+		Attempt    int
+		From       int64
+	}
+	// WaitRetry asks for a [RetryDue] after the delay.
+	WaitRetry struct{ Delay time.Duration }
+)
+
+func (Answer) effect()       {}
+func (ListTools) effect()    {}
+func (CallModel) effect()    {}
+func (StopModel) effect()    {}
+func (StartTool) effect()    {}
+func (CancelTool) effect()   {}
+func (ResendOutput) effect() {}
+func (WaitRetry) effect()    {}
+
+// Output is what a step asks for: messages to append, in order, in one frame; and effects to
+// carry out once they are stored. A step without messages has its effects wait for whatever was
+// appended before.
+type Output struct {
+	Messages []schemas.Message
+	Effects  []Effect
+}
+
+// step is one run of [State.Step].
+type step struct {
+	*State
+	now time.Time
+	out Output
+}
+
+// Step takes one event and returns what follows from it. The state already contains the returned
+// messages.
+func (s *State) Step(now time.Time, event Event) Output {
+	st := &step{State: s, now: now}
+	switch e := event.(type) {
+	case CommandReceived:
+		st.command(e)
+	case ToolsListed:
+		st.toolsListed(e.Tools)
+	case ModelMessage:
+		st.modelMessage(e)
+	case ModelEnded:
+		st.modelEnded(e)
+	case ToolOutput:
+		st.toolOutput(e.Fragment)
+	case ToolEnded:
+		st.toolEnded(e)
+	case RetryDue:
+		s.waiting = false
+	case CheckpointDue:
+		st.checkpoint()
+	case TakenOver:
+		st.takenOver(e)
+	case GaveUp:
+		st.gaveUp(e.Message)
+	}
+	st.advance()
+	return st.out
+}
+
+// emit appends a message to the session and folds it in.
+func (st *step) emit(p schemas.Payload) { st.append(schemas.New(st.now, p)) }
+
+// note is emit for what is kept but not shown.
+func (st *step) note(p schemas.Payload) { st.append(schemas.NewTraceOnly(st.now, p)) }
+
+func (st *step) append(m schemas.Message) {
+	st.Apply(m)
+	st.out.Messages = append(st.out.Messages, m)
+}
+
+func (st *step) do(e Effect) { st.out.Effects = append(st.out.Effects, e) }
+
+// command gives a command its one outcome and does what it asks for.
+func (st *step) command(e CommandReceived) {
+	if e.Sequence <= st.Cursor {
+		return // it has its outcome
+	}
+	c := &e.Command
+	refused := e.Refused
+	if refused == nil {
+		refused = st.refuse(c)
+	}
+	if refused != nil {
+		st.outcome(e, refused.Code, refused.Message)
+		return
+	}
+	switch c.Type {
+	case schemas.CommandCreate:
+		st.outcome(e, schemas.CodeApplied, "")
+		st.create(c)
+	case schemas.CommandTask:
+		st.outcome(e, schemas.CodeApplied, "")
+		st.note(schemas.UserText(c.Task.Prompt))
+	case schemas.CommandApprove:
+		st.outcome(e, schemas.CodeApplied, "")
+		st.decide(st.call(c.Approve.ToolCallID), c.Approve.Decision)
+	case schemas.CommandAbort:
+		reason := ""
+		if c.Abort != nil {
+			reason = c.Abort.Reason
+		}
+		already := st.Task.Aborting
+		st.outcome(e, schemas.CodeApplied, reason)
+		if !already {
+			st.abort()
+		}
+	}
+}
+
+// refuse says why the command can't be applied to the session as it is; nil if it can.
+func (st *step) refuse(c *schemas.Command) *schemas.Error {
+	if c.Type == schemas.CommandCreate {
+		if st.Meta != nil {
+			return schemas.Errorf(schemas.CodeSessionExists, "session %s exists already", st.Session.ID)
+		}
+		return nil
+	}
+	if st.Meta == nil {
+		return schemas.Errorf(schemas.CodeUnknownSession, "there is no session %s", st.Session.ID)
+	}
+	switch c.Type {
+	case schemas.CommandTask:
+		if st.Task != nil {
+			return schemas.Errorf(schemas.CodeTaskInProgress, "session %s runs a task already", st.Session.ID)
+		}
+	case schemas.CommandAbort:
+		if st.Task == nil {
+			return schemas.Errorf(schemas.CodeNotRunning, "session %s runs no task", st.Session.ID)
+		}
+	case schemas.CommandApprove:
+		return st.refuseDecision(c.Approve)
+	default:
+		return schemas.Errorf(schemas.CodeInvalid, "unknown command type %q", c.Type)
+	}
+	return nil
+}
+
+func (st *step) outcome(e CommandReceived, code schemas.Code, message string) {
+	st.note(&schemas.CommandOutcome{
+		CommandID: e.Command.ID, Command: e.Command.Type, Sequence: e.Sequence, Code: code, Message: message,
+	})
+	st.do(Answer{schemas.Outcome{CommandID: e.Command.ID, Sequence: e.Sequence, Code: code, Message: message}})
+}
+
+func (st *step) create(c *schemas.Command) {
+	provider, model, _ := schemas.SplitModel(c.Create.Model) // validated at the edge
+	mode := c.Create.ApprovalMode
+	if mode == "" {
+		mode = schemas.ApproveReadOnly
+	}
+	st.note(&schemas.SessionMeta{
+		SessionID: st.Session.ID, Provider: provider, ModelID: model,
+		SystemPrompt: c.Create.SystemPrompt, Workspace: c.Create.Workspace,
+		Agent: c.Create.Agent, ApprovalMode: mode,
+	})
+}
+
+func (st *step) toolsListed(tools []schemas.ToolDefinition) {
+	st.listing = false
+	if st.Tools == nil {
+		if tools == nil {
+			tools = []schemas.ToolDefinition{} // an empty list is a list
+		}
+		st.emit(&schemas.ToolListReady{Tools: tools})
+	}
+}
+
+// advance takes the session as far as it can go without another event.
+func (st *step) advance() {
+	t := st.Task
+	if t == nil || !st.recovered {
+		return
+	}
+	if t.Aborting {
+		st.finishAbort()
+		return
+	}
+	r := t.Request
+	if r == nil {
+		if st.Tools == nil {
+			if !st.listing {
+				st.listing = true
+				st.do(ListTools{})
+			}
+			return
+		}
+		st.begin(1)
+		return
+	}
+	st.decideNext()
+	if r.Open || !r.quiet() {
+		return
+	}
+	switch {
+	case r.Status == schemas.StopCompleted && len(r.Calls) == 0:
+		st.emit(&schemas.TaskEnd{Status: schemas.StopCompleted, Cause: "done"})
+	case r.Status == schemas.StopCompleted:
+		st.begin(1)
+	case r.RetryInMS == 0:
+		st.emit(&schemas.TaskEnd{Status: r.Status, Cause: r.Failure.Kind, ErrorInfo: r.Failure})
+	case !st.waiting:
+		st.begin(r.Attempt + 1)
+	}
+}
+
+// nextCallID returns an id that is unique in the session and fit for a subject.
+func (st *step) nextCallID() string {
+	st.calls++
+	return fmt.Sprintf("c%d-%d", st.fence, st.calls)
+}
