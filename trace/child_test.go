@@ -1,0 +1,3 @@
+package trace
+
+func childMain() bool { return false }

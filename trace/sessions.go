@@ -1,0 +1,179 @@
+package trace
+
+import (
+	"context"
+	"encoding/base64"
+	"time"
+
+	"braid/schemas"
+)
+
+// SessionInfo is what is known of a session without reading its messages.
+type SessionInfo struct {
+	Session schemas.SessionRef `json:"session"`
+	// Created and LastActivity are the broker's times of its first and last frame.
+	Created      time.Time `json:"created"`
+	LastActivity time.Time `json:"last_activity"`
+	Model        string    `json:"model"` // "provider/model"
+	Agent        string    `json:"agent,omitzero"`
+	// Title is how the first prompt begins.
+	Title string `json:"title,omitzero"`
+	State State  `json:"state"`
+	// TaskStatus and TaskCause are how the last finished task ended; empty if none has.
+	TaskStatus schemas.StopReason `json:"task_status,omitzero"`
+	TaskCause  string             `json:"task_cause,omitzero"`
+	// Pending are the tool calls that wait for a decision, oldest first.
+	Pending []PendingApproval `json:"pending,omitzero"`
+	// Usage is the session's total.
+	Usage schemas.TokenCounts `json:"usage"`
+	// Tasks counts finished tasks, Turns committed requests outside of compactions, Messages
+	// everything recorded.
+	Tasks    int64 `json:"tasks"`
+	Turns    int64 `json:"turns"`
+	Messages int64 `json:"messages"`
+	// Last is the position of the last message.
+	Last schemas.Position `json:"last"`
+	// Head is the session's last frame.
+	Head Head `json:"head"`
+}
+
+// PendingApproval is a tool call that waits for a person.
+type PendingApproval struct {
+	Position schemas.Position         `json:"position"`
+	Request  *schemas.ApprovalRequest `json:"request"`
+}
+
+// Paging selects a page of a listing.
+type Paging struct {
+	// Cursor is the Next of the page before; empty for the first one.
+	Cursor string
+	// Limit is the number of rows; the default is 50, the most 1000.
+	Limit int
+}
+
+func (p Paging) limit() int {
+	if p.Limit <= 0 {
+		return 50
+	}
+	return min(p.Limit, 1000)
+}
+
+// SessionPage is a page of sessions.
+type SessionPage struct {
+	Sessions []SessionInfo `json:"sessions"`
+	// Next is the cursor of the next page; empty if this is the last.
+	Next string `json:"next,omitzero"`
+}
+
+// Session returns what is known of a session; false if there is no such session, or no longer.
+func (s *Store) Session(ref schemas.SessionRef) (SessionInfo, bool, error) {
+	st, found, err := s.state(ref)
+	if err != nil || !found {
+		return SessionInfo{}, false, err
+	}
+	info, err := s.info(ref, st)
+	if err != nil {
+		return SessionInfo{}, false, s.explain(err, "read session %s", ref)
+	}
+	return info, true, nil
+}
+
+// Sessions lists a project's sessions by last activity, the newest first. A session that becomes
+// active between two pages moves to the front, where the second page does not look.
+func (s *Store) Sessions(ctx context.Context, project string, paging Paging) (SessionPage, error) {
+	var page SessionPage
+	keys, next, err := s.listing(ctx, spaceActivity, project, paging)
+	if err != nil {
+		return page, s.explain(err, "list sessions of %s", project)
+	}
+	for _, row := range keys {
+		ref, _, err := parseActivityKey(row.key)
+		if err != nil {
+			return page, s.explain(err, "list sessions of %s", project)
+		}
+		info, found, err := s.Session(ref)
+		if err != nil {
+			return page, err
+		}
+		if found { // else it was deleted just now
+			page.Sessions = append(page.Sessions, info)
+		}
+	}
+	page.Next = next
+	return page, nil
+}
+
+// info completes a session's summary by what it names by position.
+func (s *Store) info(ref schemas.SessionRef, st sessionState) (SessionInfo, error) {
+	sum := &st.Summary
+	info := SessionInfo{
+		Session: ref,
+		Created: time.UnixMilli(sum.Created).UTC(), LastActivity: time.UnixMilli(sum.Active).UTC(),
+		Model: sum.Model, Agent: sum.Agent, Title: sum.Title,
+		State: sum.state(), TaskStatus: sum.TaskStatus, TaskCause: sum.TaskCause,
+		Usage: sum.Usage, Tasks: sum.Tasks, Turns: sum.Turns, Messages: sum.Messages,
+		Last: st.Head.Last, Head: st.Head,
+	}
+	for _, p := range sum.Pending {
+		m, found, err := s.message(ref, p.At)
+		if err != nil {
+			return info, err
+		}
+		if request, ok := m.Payload.(*schemas.ApprovalRequest); found && ok {
+			info.Pending = append(info.Pending, PendingApproval{Position: p.At, Request: request})
+		}
+	}
+	return info, nil
+}
+
+// message reads one message.
+func (s *Store) message(ref schemas.SessionRef, at schemas.Position) (m schemas.Message, found bool, err error) {
+	if err := s.begin(); err != nil {
+		return m, false, err
+	}
+	defer s.end()
+	found, err = decodeValue(s.db, messageKey(ref, at), &m)
+	return m, found, err
+}
+
+// listed is one row of an index.
+type listed struct{ key, value []byte }
+
+// listing reads a page of an index over a project, and the cursor of the next page.
+func (s *Store) listing(ctx context.Context, space byte, project string, paging Paging) (rows []listed, next string, err error) {
+	if err := schemas.ValidateName("project", project); err != nil {
+		return nil, "", err
+	}
+	prefix := projectKey(space, project)
+	lower, err := decodeCursor(prefix, paging.Cursor)
+	if err != nil {
+		return nil, "", err
+	}
+	limit := paging.limit()
+	err = s.scan(ctx, lower, prefixEnd(prefix), func(k, v []byte) error {
+		if len(rows) == limit {
+			next = encodeCursor(prefix, rows[limit-1].key)
+			return errStop
+		}
+		rows = append(rows, listed{append([]byte(nil), k...), append([]byte(nil), v...)})
+		return nil
+	})
+	return rows, next, err
+}
+
+// encodeCursor makes a cursor of the last key of a page.
+func encodeCursor(prefix, last []byte) string {
+	return base64.RawURLEncoding.EncodeToString(last[len(prefix):])
+}
+
+// decodeCursor is the first key of the page after a cursor.
+func decodeCursor(prefix []byte, cursor string) ([]byte, error) {
+	if cursor == "" {
+		return prefix, nil
+	}
+	rest, err := base64.RawURLEncoding.DecodeString(cursor)
+	if err != nil || len(rest) > 256 {
+		return nil, &schemas.Error{Code: schemas.CodeInvalid, Field: "cursor", Message: "the cursor is not one of this listing"}
+	}
+	return append(append(prefix[:len(prefix):len(prefix)], rest...), 0), nil
+}

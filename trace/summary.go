@@ -1,0 +1,147 @@
+package trace
+
+import (
+	"slices"
+
+	"braid/schemas"
+)
+
+// State says what a session is doing, as far as its messages tell.
+type State string
+
+// The states.
+const (
+	// StateIdle: no task is open.
+	StateIdle State = "idle"
+	// StateRunning: a task is open, or the context is being compacted.
+	StateRunning State = "running"
+	// StateWaitingApproval: the task waits for a person to decide on a tool call.
+	StateWaitingApproval State = "waiting_approval"
+)
+
+// titleLength is how much of the first prompt becomes the title, in characters.
+const titleLength = 120
+
+// summary is what is known of a session without its messages. It is a fold over them: each
+// message is taken once, in order, and costs the same however many came before. It holds only
+// what stays small; what it must name at length it names by position.
+type summary struct {
+	// Created and Active are the broker's times of the first and the last frame, in Unix
+	// milliseconds.
+	Created int64 `json:"created"`
+	Active  int64 `json:"active"`
+
+	Model string `json:"model,omitzero"` // "provider/model"
+	Agent string `json:"agent,omitzero"`
+	Title string `json:"title,omitzero"`
+
+	Open       bool               `json:"open,omitzero"`       // a task is
+	Compacting bool               `json:"compacting,omitzero"` // inside a compaction span
+	TaskStatus schemas.StopReason `json:"task_status,omitzero"`
+	TaskCause  string             `json:"task_cause,omitzero"`
+	Pending    []pending          `json:"pending,omitzero"`
+
+	Usage    schemas.TokenCounts `json:"usage,omitzero"`
+	Tasks    int64               `json:"tasks,omitzero"`
+	Turns    int64               `json:"turns,omitzero"`
+	Messages int64               `json:"messages,omitzero"`
+}
+
+// pending is an approval request without decision: the call, and where the request stands.
+type pending struct {
+	Call string           `json:"call"`
+	At   schemas.Position `json:"at"`
+}
+
+// touch takes note of a frame. Active never goes back, even if the broker's clock does.
+func (s *summary) touch(millis int64) {
+	if s.Created == 0 {
+		s.Created = millis
+	}
+	s.Active = max(s.Active, millis)
+}
+
+// fold takes the next recorded message.
+func (s *summary) fold(at schemas.Position, m schemas.Message) {
+	s.Messages++
+	switch p := m.Payload.(type) {
+	case *schemas.SessionMeta:
+		s.Model = p.Provider + "/" + p.ModelID
+		s.Agent = p.Agent
+	case *schemas.Text:
+		s.foldText(p)
+	case *schemas.RequestBegin:
+		// Nothing waits across the beginning of a request.
+		s.Pending = nil
+		s.Open = s.Open || !s.Compacting
+	case *schemas.RequestEnd:
+		s.foldRequestEnd(p)
+	case *schemas.ApprovalRequest:
+		s.Pending = append(s.Pending, pending{Call: p.ToolCallID, At: at})
+	case *schemas.ApprovalDecision:
+		s.Pending = slices.DeleteFunc(s.Pending, func(w pending) bool { return w.Call == p.ToolCallID })
+	case *schemas.TokenUsage:
+		s.Usage = p.Session
+		s.Usage.Extra = nil
+	case *schemas.CompactionBegin:
+		s.Compacting = true
+	case *schemas.CompactionEnd:
+		s.Compacting = false
+	case *schemas.Abort:
+		s.Pending = nil
+	case *schemas.TaskEnd:
+		s.foldTaskEnd(p)
+	}
+}
+
+// foldText opens a task at a prompt; the first one names the session.
+func (s *summary) foldText(p *schemas.Text) {
+	if s.Compacting || p.Role != schemas.RoleUser {
+		return
+	}
+	switch p.Sender {
+	case "", schemas.SenderUser, schemas.SenderParentAgent:
+		s.Open = true
+		if s.Title == "" {
+			s.Title = firstRunes(p.Text, titleLength)
+		}
+	}
+}
+
+// foldRequestEnd counts a committed turn. A request that ends otherwise withdraws its undecided
+// calls, and no others can be waiting.
+func (s *summary) foldRequestEnd(p *schemas.RequestEnd) {
+	if p.Status != schemas.StopCompleted {
+		s.Pending = nil
+	} else if !s.Compacting {
+		s.Turns++
+	}
+}
+
+func (s *summary) foldTaskEnd(p *schemas.TaskEnd) {
+	s.Open, s.Compacting, s.Pending = false, false, nil
+	s.TaskStatus, s.TaskCause = p.Status, p.Cause
+	s.Tasks++
+}
+
+// state is what the session is doing.
+func (s *summary) state() State {
+	switch {
+	case len(s.Pending) > 0:
+		return StateWaitingApproval
+	case s.Open || s.Compacting:
+		return StateRunning
+	}
+	return StateIdle
+}
+
+// firstRunes returns the first n characters of text.
+func firstRunes(text string, n int) string {
+	for i := range text {
+		if n == 0 {
+			return text[:i]
+		}
+		n--
+	}
+	return text
+}
