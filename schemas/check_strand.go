@@ -27,8 +27,9 @@ type strand struct {
 	calls map[string]*call // every call ever seen, by id
 	turn  []*call          // the calls since the last request_begin, in call order
 	asked *call            // the call that waits for a person
-	// missed is set while calls may exist whose beginning was not seen.
-	missed bool
+	// missed is set while calls may exist whose beginning was not seen, inside while a
+	// compaction may be open that began unseen.
+	missed, inside bool
 }
 
 // previous is a message that came before.
@@ -45,7 +46,7 @@ type due struct {
 }
 
 func newStrand(out *sink, view View, middle bool) *strand {
-	s := &strand{out: out, view: view, calls: map[string]*call{}, missed: middle}
+	s := &strand{out: out, view: view, calls: map[string]*call{}, missed: middle, inside: middle}
 	if middle {
 		s.task, s.request, s.model.torn = taskUnknown, requestUnknown, true
 	}
@@ -96,6 +97,7 @@ func (s *strand) add(e Entry) {
 func (s *strand) dispatch(m Message) {
 	switch p := m.Payload.(type) {
 	case *RequestBegin:
+		s.inside = s.inside && !m.Visible() // a compaction's own requests are not visible
 		s.requestBegin()
 	case *RequestEnd:
 		s.requestEnd(p)
@@ -121,7 +123,7 @@ func (s *strand) dispatch(m Message) {
 	case *Abort:
 		s.abort()
 	case *TaskEnd:
-		s.taskEnd()
+		s.taskEnd(p)
 	case *MCPConnectBegin, *MCPConnectEnd, *ToolListReady:
 	default:
 		s.modelMessage(m)

@@ -124,8 +124,11 @@ func (s *strand) abort() {
 	s.task = taskAborted
 }
 
-func (s *strand) taskEnd() {
-	if s.task == taskNone || s.task == taskEnded {
+func (s *strand) taskEnd(p *TaskEnd) {
+	// Where prompts are not seen, a task that ended before its first request is seen by its end
+	// alone; it can't have completed.
+	unseen := s.view == ViewStream && p.Status != StopCompleted
+	if (s.task == taskNone || s.task == taskEnded) && !unseen {
 		s.out.breach(RuleOneTaskEnd, "task_end without a task")
 		s.task = taskEnded
 		return
@@ -148,5 +151,5 @@ func (s *strand) closeTask(by Kind, aborted bool) {
 		s.withdraw(c)
 	}
 	s.request, s.turn, s.asked = requestNone, s.turn[:0], nil
-	s.missed, s.overBudget = false, false
+	s.missed, s.inside, s.overBudget = false, false, false
 }

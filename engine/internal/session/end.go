@@ -36,30 +36,29 @@ func (st *step) finishAbort() {
 	st.emit(&schemas.TaskEnd{Status: schemas.StopAborted, Cause: "user"})
 }
 
-// gaveUp ends the task as failed for a reason of the engine's own. Running calls are cancelled
-// first, so that nothing is left unpaired.
+// gaveUp ends the task as failed for a reason of the engine's own. Nothing is left unpaired: what
+// runs is cancelled, and its outcome said to be unknown.
 func (st *step) gaveUp(message string) {
 	t := st.Task
 	if t == nil {
 		return
 	}
 	st.waiting = false
-	failure := &schemas.ErrorInfo{Kind: "engine", Message: message}
-	if t.Request == nil {
-		st.emit(&schemas.TaskEnd{Status: schemas.StopFailed, Cause: failure.Kind, ErrorInfo: failure})
-		return
-	}
-	if t.Request.Open {
-		st.do(StopModel{Request: t.Request.ID})
-		st.closeSegment(schemas.StopFailed)
-		st.emit(&schemas.RequestEnd{Status: schemas.StopFailed, ErrorMessage: message, Attempt: t.Request.Attempt})
-	}
-	for _, c := range t.Request.Calls {
-		if c.running() {
-			result := schemas.ToolResult{Output: "[" + message + "; the outcome of the call is unknown]", Appends: true, StopReason: schemas.StopFailed}
-			st.toolEnded(ToolEnded{ToolCallID: c.ToolCallID, Attempt: c.Attempt, Result: result})
-			st.do(CancelTool{ToolCallID: c.ToolCallID})
+	if r := t.Request; r != nil {
+		if r.Open {
+			st.do(StopModel{Request: r.ID})
+			st.closeSegment(schemas.StopFailed)
+			st.emit(&schemas.RequestEnd{Status: schemas.StopFailed, ErrorMessage: message, Attempt: r.Attempt})
+		}
+		for _, c := range r.Calls {
+			if c.running() {
+				st.do(CancelTool{ToolCallID: c.ToolCallID})
+				st.toolEnded(ToolEnded{ToolCallID: c.ToolCallID, Attempt: c.Attempt, Result: schemas.ToolResult{
+					Output: "[" + message + "; the outcome of the call is unknown]", Appends: true, StopReason: schemas.StopFailed,
+				}})
+			}
 		}
 	}
-	st.emit(&schemas.TaskEnd{Status: schemas.StopFailed, Cause: failure.Kind, ErrorInfo: failure})
+	st.emit(&schemas.Abort{Reason: message})
+	st.emit(&schemas.TaskEnd{Status: schemas.StopFailed, Cause: "engine", ErrorInfo: &schemas.ErrorInfo{Kind: "engine", Message: message}})
 }

@@ -237,14 +237,13 @@ func (r *Request) applyStream(m schemas.Message) {
 	}
 }
 
-// applyPartial opens the fresh segment, or adds the text to the open one. A stop keeps it open:
-// the complete message that follows closes it.
+// applyPartial opens the fresh segment, or adds the text to the open one. The complete message
+// closes it.
 func (r *Request) applyPartial(phase schemas.Phase, fresh *Segment, text string) {
 	if phase == schemas.PhaseStart || r.Segment == nil {
 		r.Segment = fresh
 	}
 	r.Segment.Text.WriteString(text)
-	r.Segment.stopped = phase == schemas.PhaseStop
 }
 
 func (c *Call) applyFragment(p *schemas.PartialToolCallOutput) {

@@ -55,7 +55,30 @@ func (st *step) modelMessage(e ModelMessage) {
 	default:
 		return // nothing else is the model's to say
 	}
+	// A stop waits for its complete message, so that both share a frame and nothing of another
+	// producer, nor the loss of the owner, comes between them.
+	if phaseOf(m) == schemas.PhaseStop {
+		r.stop = &m
+		return
+	}
+	if r.stop != nil && !m.Partial() {
+		st.append(*r.stop)
+	}
+	r.stop = nil
 	st.append(m)
+}
+
+// phaseOf is the phase of a fragment of the model; empty for a complete message.
+func phaseOf(m schemas.Message) schemas.Phase {
+	switch p := m.Payload.(type) {
+	case *schemas.PartialText:
+		return p.EventType
+	case *schemas.PartialThinking:
+		return p.EventType
+	case *schemas.PartialToolCall:
+		return p.EventType
+	}
+	return ""
 }
 
 // ownCallID is the engine's id for a provider's. Providers repeat theirs, leave them empty, or
@@ -100,7 +123,9 @@ func (st *step) failRequest(status schemas.StopReason, failure *schemas.ErrorInf
 	if failure != nil {
 		end.ErrorMessage = failure.Message
 	}
-	retry := status != schemas.StopAuth && status != schemas.StopAborted && r.Attempt < maxAttempts
+	// What the adapter refused before it sent a byte fails the same way again.
+	hopeless := status == schemas.StopAuth || status == schemas.StopAborted || (failure != nil && failure.Kind == "input")
+	retry := !hopeless && r.Attempt < maxAttempts
 	if retry {
 		delay := retryDelay(r.Attempt, retryAfter)
 		end.RetryInMS = delay.Milliseconds()
@@ -122,38 +147,29 @@ func retryDelay(attempt int, asked time.Duration) time.Duration {
 
 // closeSegment ends the open segment with what was streamed of it.
 func (st *step) closeSegment(reason schemas.StopReason) {
-	seg := st.Task.Request.Segment
+	r := st.Task.Request
+	seg := r.Segment
+	r.stop = nil
 	if seg == nil {
 		return
 	}
-	text, stopped := seg.Text.String(), seg.stopped
+	text := seg.Text.String()
 	switch seg.Of {
 	case schemas.KindText:
-		if !stopped {
-			stop := schemas.TextFragment(schemas.PhaseStop, "")
-			stop.StopReason = reason
-			st.emit(stop)
-		}
-		p := schemas.AssistantText(text)
-		p.StopReason = reason
+		stop, p := schemas.TextFragment(schemas.PhaseStop, ""), schemas.AssistantText(text)
+		stop.StopReason, p.StopReason = reason, reason
+		st.emit(stop)
 		st.emit(p)
 	case schemas.KindThinking:
-		if !stopped {
-			stop := schemas.ThinkingFragment(schemas.PhaseStop, "")
-			stop.StopReason = reason
-			st.emit(stop)
-		}
-		p := schemas.AssistantThinking(text)
-		p.StopReason = reason
+		stop, p := schemas.ThinkingFragment(schemas.PhaseStop, ""), schemas.AssistantThinking(text)
+		stop.StopReason, p.StopReason = reason, reason
+		st.emit(stop)
 		st.emit(p)
 	case schemas.KindToolCall:
-		if !stopped {
-			stop := schemas.ToolCallFragment(schemas.PhaseStop, seg.ToolCallID, seg.Name, "")
-			stop.StopReason = reason
-			st.emit(stop)
-		}
+		stop := schemas.ToolCallFragment(schemas.PhaseStop, seg.ToolCallID, "", "")
 		p := schemas.NewToolCall(seg.ToolCallID, seg.Name, text)
-		p.StopReason = reason
+		stop.StopReason, p.StopReason = reason, reason
+		st.emit(stop)
 		st.emit(p)
 	}
 }

@@ -76,8 +76,8 @@ type Request struct {
 	// Calls are its tool calls, in call order.
 	Calls []*Call
 
-	// ids maps the provider's call ids to the engine's.
-	ids map[string]string
+	ids  map[string]string // the provider's call ids to the engine's
+	stop *schemas.Message  // the open segment's stop, which waits for the complete message
 }
 
 // Segment is a message of the model that is still being streamed.
@@ -87,8 +87,6 @@ type Segment struct {
 	Text       strings.Builder
 	Name       string
 	ToolCallID string
-
-	stopped bool // its stop was streamed, the complete message not yet
 }
 
 // Call is one tool call and what became of it.
