@@ -1,0 +1,76 @@
+package toolrunner
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"braid/schemas"
+	"braid/toolrunner/internal/safetext"
+)
+
+// maxShownArguments bounds how much of unusable arguments is shown back, in bytes.
+const maxShownArguments = 800
+
+// DecodeArguments reads a call's arguments into v, a pointer to a struct. They must be one JSON
+// object, without duplicate or unknown members, and proper Unicode: arguments that have to be
+// guessed at are no basis for doing something. Empty arguments count as {}.
+//
+// The error is a [schemas.Error] of code invalid, written for the model: it names the problem and
+// shows the arguments' beginning.
+func DecodeArguments(arguments string, v any) error {
+	if strings.TrimSpace(arguments) == "" {
+		arguments = "{}"
+	}
+	err := checkObject(arguments)
+	if err == nil {
+		err = schemas.DecodeStrictJSON([]byte(arguments), v)
+	}
+	if err == nil {
+		return nil
+	}
+	shown := string(safetext.Cut([]byte(safetext.String(arguments)), maxShownArguments))
+	return &schemas.Error{
+		Code: schemas.CodeInvalid, Field: "arguments",
+		Message: fmt.Sprintf("the arguments can't be used: %s; they were: %s", reason(err), shown),
+	}
+}
+
+// checkObject reports why the text is not exactly one JSON object.
+func checkObject(text string) error {
+	dec := jsontext.NewDecoder(strings.NewReader(text))
+	value, err := dec.ReadValue()
+	if err != nil {
+		return err
+	}
+	if value.Kind() != jsontext.KindBeginObject {
+		return errors.New("they must be one JSON object")
+	}
+	if _, err := dec.ReadToken(); !errors.Is(err, io.EOF) {
+		return errors.New("something follows the JSON object")
+	}
+	return nil
+}
+
+// reason is a decoding error in words that mean something to whoever wrote the JSON: no Go types.
+func reason(err error) string {
+	var semantic *json.SemanticError
+	if !errors.As(err, &semantic) {
+		return strings.TrimPrefix(err.Error(), "jsontext: ")
+	}
+	where := "the object"
+	if semantic.JSONPointer != "" {
+		where = "member " + string(semantic.JSONPointer)
+	}
+	switch {
+	case errors.Is(err, json.ErrUnknownName):
+		return where + " is not known"
+	case semantic.Err != nil:
+		return where + " is not valid: " + semantic.Err.Error()
+	}
+	return fmt.Sprintf("%s must not be of JSON type %v", where, semantic.JSONKind)
+}

@@ -1,0 +1,178 @@
+package toolrunner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"braid/schemas"
+)
+
+// Queue is where calls come from.
+type Queue interface {
+	// Next waits for the next call of this toolrunner's pools. It is asked only while a slot is
+	// free. An error other than the end of ctx is logged and asked again after a while.
+	Next(ctx context.Context) (Delivery, error)
+}
+
+// Delivery is one call in the hands of this toolrunner.
+type Delivery interface {
+	Request() schemas.ToolRequest
+	// Claim stores the call's started record. False, without an error, means that the call is not
+	// ours to run: it was withdrawn, or another toolrunner has it. On an error the call is left to
+	// redelivery.
+	Claim(ctx context.Context) (bool, error)
+	// Fragment sends a piece of output to the session's owner, as well as it can.
+	Fragment(schemas.ToolFragment)
+	// FullOutput stores a text and returns its name.
+	FullOutput(ctx context.Context, text io.Reader, size int64) (name string, err error)
+	// Done stores the call's result, trying as long as it makes sense. It may find that the owner
+	// has settled the call; the result is then discarded.
+	Done(ctx context.Context, result schemas.ToolResult) error
+}
+
+// Runner takes calls from a queue and runs them.
+type Runner struct {
+	tools  map[string]Tool
+	slots  *Slots
+	queue  Queue
+	limits Limits
+	log    zerolog.Logger
+}
+
+// RunnerOptions set up a [Runner].
+type RunnerOptions struct {
+	Tools []Tool
+	// Slots is how many calls run at once; 4.
+	Slots int
+	// Limits hold for every call. A request's own timeout and output cap replace theirs.
+	Limits Limits
+	Log    zerolog.Logger
+}
+
+const (
+	defaultSlots = 4
+	// retryPause is the wait after the queue failed.
+	retryPause = time.Second
+)
+
+// NewRunner makes a runner. Two tools of one name are an error.
+func NewRunner(queue Queue, options RunnerOptions) (*Runner, error) {
+	if options.Slots <= 0 {
+		options.Slots = defaultSlots
+	}
+	tools := make(map[string]Tool, len(options.Tools))
+	for _, tool := range options.Tools {
+		name := tool.Definition.Name
+		if err := schemas.ValidateName("tool", name); err != nil {
+			return nil, fmt.Errorf("make a runner: %w", err)
+		}
+		if _, ok := tools[name]; ok {
+			return nil, fmt.Errorf("make a runner: two tools are named %s", name)
+		}
+		tools[name] = tool
+	}
+	return &Runner{
+		tools: tools, slots: NewSlots(options.Slots), queue: queue,
+		limits: options.Limits, log: options.Log,
+	}, nil
+}
+
+// Slots are the runner's slots: what cancels and resends are addressed to.
+func (r *Runner) Slots() *Slots { return r.slots }
+
+// Run takes and runs calls until ctx ends; then it takes no more and returns. Calls go on: end
+// them with [Slots.Drain] or [Slots.Stop], and the queue's connection after that.
+func (r *Runner) Run(ctx context.Context) {
+	for {
+		if err := r.slots.Reserve(ctx); err != nil {
+			return
+		}
+		d, err := r.queue.Next(ctx)
+		if err == nil {
+			r.start(d)
+			continue
+		}
+		r.slots.Release()
+		if ctx.Err() != nil {
+			return
+		}
+		r.log.Warn().Err(err).Msg("the tool queue failed")
+		select {
+		case <-time.After(retryPause):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// start puts a call into the slot that was reserved for it.
+func (r *Runner) start(d Delivery) {
+	request := d.Request()
+	log := r.log.With().Stringer("session", request.Session).Str("call", request.ToolCallID).
+		Int("attempt", request.Attempt).Str("tool", request.Name).Logger()
+	e := NewExecution(r.tool(request.Name), callOf(request), r.limits.of(request), Outlet{
+		Fragment: d.Fragment, FullOutput: d.FullOutput, Log: log,
+	})
+	err := r.slots.Start(e, func(ctx context.Context) { r.handle(ctx, d, e, log) })
+	if err != nil {
+		r.slots.Release()
+		log.Info().Err(err).Msg("a call was not started")
+	}
+}
+
+// handle is a call's life in its slot. Records are stored also when the call is being cancelled:
+// a cancelled call that was claimed still has a result.
+func (r *Runner) handle(ctx context.Context, d Delivery, e *Execution, log zerolog.Logger) {
+	whole := context.WithoutCancel(ctx)
+	ours, err := d.Claim(whole)
+	switch {
+	case err != nil:
+		log.Warn().Err(err).Msg("a call could not be claimed")
+		return
+	case !ours:
+		log.Debug().Msg("a call is not ours")
+		return
+	}
+	result := e.Run(ctx)
+	log.Debug().Str("stop_reason", string(result.StopReason)).Int("bytes", len(result.Output)).Msg("a call has ended")
+	if err := d.Done(whole, result); err != nil {
+		log.Warn().Err(err).Msg("a call's result was not stored")
+	}
+}
+
+// tool is the tool of that name, or one that says there is none.
+func (r *Runner) tool(name string) Tool {
+	if tool, ok := r.tools[name]; ok {
+		return tool
+	}
+	return Tool{Run: func(context.Context, Call, *Output) Result {
+		names := strings.Join(slices.Sorted(maps.Keys(r.tools)), ", ")
+		return Result{Err: errors.New("no tool of that name runs here; there are: " + names)}
+	}}
+}
+
+func callOf(request schemas.ToolRequest) Call {
+	return Call{
+		Session: request.Session, ToolCallID: request.ToolCallID, Attempt: request.Attempt,
+		Name: request.Name, Arguments: request.Arguments, Workspace: request.Workspace,
+	}
+}
+
+// of is the limits with the bounds a request brings.
+func (l Limits) of(request schemas.ToolRequest) Limits {
+	if request.TimeoutMS > 0 {
+		l.Timeout = milliseconds(request.TimeoutMS)
+	}
+	if request.OutputCap > 0 {
+		l.OutputCap = int(min(request.OutputCap, maxOutputCap))
+	}
+	return l
+}
