@@ -82,7 +82,7 @@ func (s *strand) modelMessage(m Message) {
 		return
 	}
 	p, streams := pieceOf(m.Payload)
-	if s.request == requestNone && !maxTurnsNotice(string(s.model.text), p) {
+	if s.request == requestNone && !s.model.maxTurnsNotice(p) {
 		s.out.breach(RuleModelInRequest, "%s outside any request", m.Kind())
 		s.request = requestUnknown // its request_begin may be what is missing
 		s.model.reset()
@@ -119,7 +119,7 @@ func (s *strand) compactionBegin() {
 	if s.request == requestOpen {
 		s.out.breach(RuleCompaction, "a compaction begins while a request is open")
 	}
-	s.request = requestNone
+	s.request, s.inside = requestNone, false
 	s.compacting, s.compactionAt = true, s.out.at
 }
 
@@ -127,10 +127,10 @@ func (s *strand) compactionEnd() {
 	if s.request == requestOpen {
 		s.out.breach(RuleOneRequest, "the compaction ends before its request")
 	}
-	if !s.compacting && s.request != requestUnknown {
+	if !s.compacting && !s.inside {
 		s.out.breach(RuleCompaction, "compaction_end without compaction_begin")
 	}
-	s.compacting, s.request = false, requestNone
+	s.compacting, s.inside, s.request = false, false, requestNone
 }
 
 // checkCompaction checks what stands inside a compaction.

@@ -160,14 +160,17 @@ const (
 )
 
 // maxTurnsNotice reports whether the piece, with what streamed before it, can be the notice.
-func maxTurnsNotice(streamed string, p piece) bool {
+func (g *segment) maxTurnsNotice(p piece) bool {
 	if p.of != KindText {
 		return false
 	}
 	if p.phase == "" {
 		return strings.HasPrefix(p.text, noticePrefix) && strings.HasSuffix(p.text, noticeSuffix) && p.reason == StopFailed
 	}
-	text := streamed + p.text
+	if g.torn {
+		return true
+	}
+	text := string(g.text) + p.text
 	n := min(len(text), len(noticePrefix))
 	return text[:n] == noticePrefix[:n]
 }

@@ -61,8 +61,8 @@ func FromMiddle() Option { return func(c *Checker) { c.middle = true } }
 // Messages of child sessions are checked each against its own session's part of the stream,
 // by the same rules. Messages of unknown kinds are checked for nothing but position and scope.
 //
-// A session whose prompts the view does not hold begins a task with its first sign: a task must
-// show something before its task_end. Memory grows with the number of calls of the session,
+// Where the view does not hold the prompts a task begins with its first sign, and one that did
+// not complete may show nothing but its task_end. Memory grows with the number of calls of the session,
 // about 200 bytes each. A Checker is not safe for concurrent use.
 type Checker struct {
 	view     View
