@@ -109,6 +109,8 @@ func TestSummary(t *testing.T) {
 		{"another wording", []schemas.Payload{call("a", "x"), out("a", "exited with status 127", "")}, "$ x: exit code 127\n  (no output)"},
 		{"long output is cut", []schemas.Payload{call("a", "x"), out("a", "1\n2\n3\n4\n5\n6\n7\n", "")}, "$ x: exit code 0\n  1\n  2\n  3\n  4\n  5\n  (2 more lines)"},
 		{"a call that was stopped", []schemas.Payload{call("a", "x"), out("a", "", schemas.StopAborted)}, "$ x: aborted\n  (no output)"},
+		{"a command that failed says so by its code", []schemas.Payload{call("a", "x"), out("a", "[exit code: 2]", schemas.StopFailed)}, "$ x: exit code 2\n  (no output)"},
+		{"a command that was stopped has no code that matters", []schemas.Payload{call("a", "x"), out("a", "y\n[exit code: -1]", schemas.StopTimeout)}, "$ x: timeout\n  y"},
 		{
 			"what the harness says does not hide the outputs",
 			[]schemas.Payload{call("a", "x"), out("a", "y", ""), schemas.HarnessText("[turn_retried]")},

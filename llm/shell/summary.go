@@ -103,15 +103,17 @@ func commandOf(c *schemas.ToolCall) string {
 	return "$ " + arguments.Command
 }
 
-// ending puts into words how a command ended.
+// ending puts into words how a command ended. A command that failed says so by its exit code;
+// one that was stopped may have an exit code as well, which then is not what matters.
 func ending(reason schemas.StopReason, code string) string {
+	failed := reason == schemas.StopFailed
 	switch {
-	case code != "":
-		return "exit code " + code
-	case reason == "" || reason == schemas.StopCompleted:
+	case reason != "" && reason != schemas.StopCompleted && (!failed || code == ""):
+		return string(reason)
+	case code == "":
 		return "exit code 0"
 	}
-	return string(reason)
+	return "exit code " + code
 }
 
 // splitNote separates an output from the exit code in its last line; "" if there is none.
