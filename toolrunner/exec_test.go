@@ -3,6 +3,7 @@
 package toolrunner
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -10,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"braid/schemas"
 )
@@ -106,6 +109,32 @@ func TestExecArguments(t *testing.T) {
 				t.Errorf("result %s %q, want failed and %q", got.StopReason, got.Output, tt.want)
 			}
 		})
+	}
+}
+
+// What the definition tells the model about arguments is what the tool takes.
+func TestExecParametersMatchTheTool(t *testing.T) {
+	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(newTestExec(t, ExecOptions{}).Tool().Definition.Parameters))
+	if err != nil {
+		t.Fatal(err)
+	}
+	compiler := jsonschema.NewCompiler()
+	if err := compiler.AddResource("parameters.json", document); err != nil {
+		t.Fatal(err)
+	}
+	schema := compiler.MustCompile("parameters.json")
+	for _, arguments := range []string{
+		`{"command":"ls"}`, `{"command":"ls","timeout_ms":5}`, `{"command":""}`, `{}`, `[]`, `null`,
+		`{"command":1}`, `{"command":"ls","timeout_ms":0}`, `{"command":"ls","timeout_ms":1.5}`, `{"command":"ls","cwd":"/"}`,
+	} {
+		value, err := jsonschema.UnmarshalJSON(strings.NewReader(arguments))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, taken := decodeExecArguments(arguments)
+		if promised := schema.Validate(value); (taken == nil) != (promised == nil) {
+			t.Errorf("%s: the tool says %v, the schema %v", arguments, taken, promised)
+		}
 	}
 }
 

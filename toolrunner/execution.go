@@ -65,9 +65,6 @@ func Execute(ctx context.Context, tool Tool, call Call, limits Limits, outlet Ou
 	return NewExecution(tool, call, limits, outlet).Run(ctx)
 }
 
-// Call is the call being executed.
-func (e *Execution) Call() Call { return e.call }
-
 // From returns the output from a byte offset on, as fragments, also those already handed to the
 // outlet: what an owner that missed some asks for. It may be called at any time.
 func (e *Execution) From(offset int64) []schemas.ToolFragment {
