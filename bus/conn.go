@@ -140,6 +140,9 @@ func (c *Conn) natsOptions(o Options) []nats.Option {
 		nats.Timeout(2 * time.Second),
 		nats.PingInterval(5 * time.Second),
 		nats.MaxPingsOutstanding(2),
+		// Nothing is buffered while the broker is away: a frame must not be sent on a new
+		// connection before its owner has looked whether it still is the owner.
+		nats.ReconnectBufSize(-1),
 		nats.ReconnectHandler(func(*nats.Conn) { c.reconnected() }),
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
 			if err != nil {
@@ -217,6 +220,18 @@ func (c *Conn) reconnected() {
 		f()
 	}
 }
+
+// reconnectCount counts how often the broker was reached again. While it stays the same, what
+// was published went out on one connection.
+func (c *Conn) reconnectCount() uint64 { return c.nc.Stats().Reconnects }
+
+// MaxFrame is how many bytes of encoded messages a frame may hold: what the broker takes as one
+// message, less room for headers, the broker's own included. It may change with a reconnect.
+func (c *Conn) MaxFrame() int { return int(c.nc.MaxPayload()) - headerReserve }
+
+// headerReserve is room for the headers of a message. Those of a frame take about 700 bytes, and
+// the broker adds about 300 when it answers a read.
+const headerReserve = 4 << 10
 
 // sleep waits for d or the context's end.
 func sleep(ctx context.Context, d time.Duration) error {

@@ -47,7 +47,7 @@ func (c *Conn) directGet(ctx context.Context, stream string, request directReque
 	if err != nil {
 		return nil, err
 	}
-	inbox := c.nc.NewRespInbox()
+	inbox := c.nc.NewInbox() // not one under the shared reply subscription, which would get every answer again
 	sub, err := c.nc.SubscribeSync(inbox)
 	if err != nil {
 		return nil, fmt.Errorf("read stream %s: %w", stream, err)
@@ -95,10 +95,29 @@ func storedFromDirect(m *nats.Msg) (stored, error) {
 	return stored{Subject: m.Header.Get("Nats-Subject"), Sequence: seq, Time: at, Header: m.Header, Data: m.Data}, nil
 }
 
+// directRead is directGet, asked again until there is an answer or ctx ends.
+func (c *Conn) directRead(ctx context.Context, stream string, request directRequest) (answer []stored, err error) {
+	err = retryRead(ctx, func(ctx context.Context) (err error) {
+		answer, err = c.directGet(ctx, stream, request)
+		return err
+	})
+	return answer, err
+}
+
 // leaderLast asks the stream's leader for the newest message of a subject. It is the freshest
 // read there is, and still no proof: a leader that is cut off from its peers goes on answering.
 func (c *Conn) leaderLast(ctx context.Context, stream, subject string) (stored, error) {
 	return c.leaderGet(ctx, stream, directRequest{LastFor: subject})
+}
+
+// leaderRead is leaderGet, asked again until there is an answer or ctx ends. errNotFound is an
+// answer.
+func (c *Conn) leaderRead(ctx context.Context, stream string, request directRequest) (m stored, err error) {
+	err = retryRead(ctx, func(ctx context.Context) (err error) {
+		m, err = c.leaderGet(ctx, stream, request)
+		return err
+	})
+	return m, err
 }
 
 // leaderGet asks the stream's leader for one message; errNotFound if there is none.

@@ -1,0 +1,165 @@
+package bus
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"braid/schemas"
+)
+
+// Payloads over the broker's limit are kept as blobs. A blob's name is used once: a blob that
+// is put again under the same name breaks the reads that are under way. It is stored before the
+// frame that refers to it, so a reader that finds the frame finds the blob.
+
+// ErrBlobMissing says that a blob is not there.
+var ErrBlobMissing = errors.New("the blob is gone")
+
+// blobReference is a line of a frame that stands for a message kept outside of it.
+type blobReference struct {
+	Blob string `json:"blob"`
+	Size int    `json:"size"`
+}
+
+// blobPrefix begins every reference, and no message: those begin with their timestamp.
+var blobPrefix = []byte(`{"blob":`)
+
+func blobLine(name string, size int) []byte {
+	line, err := schemas.EncodeJSON(blobReference{Blob: name, Size: size})
+	if err != nil {
+		panic(err) // a string and a number
+	}
+	return line
+}
+
+func parseBlobLine(line []byte) (name string, ok bool) {
+	if !bytes.HasPrefix(line, blobPrefix) {
+		return "", false
+	}
+	var r blobReference
+	if err := schemas.DecodeJSON(line, &r); err != nil || r.Blob == "" {
+		return "", false
+	}
+	return r.Blob, true
+}
+
+// sessionBlobs begins the names of all blobs of a session.
+func sessionBlobs(ref schemas.SessionRef) string { return ref.Project + "/" + ref.ID + "/" }
+
+func frameBlob(ref schemas.SessionRef, fence, n uint64, line int) string {
+	return fmt.Sprintf("%s%d.%d.%d", sessionBlobs(ref), fence, n, line)
+}
+
+// frameOfBlob parses the name of a frame's blob; false for a blob that something else refers to.
+func frameOfBlob(name string) (ref schemas.SessionRef, fence, n uint64, ok bool) {
+	parts := strings.Split(name, "/")
+	if len(parts) != 3 {
+		return ref, 0, 0, false
+	}
+	numbers := strings.Split(parts[2], ".")
+	if len(numbers) != 3 {
+		return ref, 0, 0, false
+	}
+	fence, err1 := strconv.ParseUint(numbers[0], 10, 64)
+	n, err2 := strconv.ParseUint(numbers[1], 10, 64)
+	ref = schemas.SessionRef{Project: parts[0], ID: parts[1]}
+	return ref, fence, n, err1 == nil && err2 == nil && ref.Validate() == nil
+}
+
+// putBlob stores a blob under a name that was never used before. It returns once the broker has
+// acknowledged all of it. A put that failed may be tried again as long as nothing refers to the
+// name.
+func (c *Conn) putBlob(ctx context.Context, name string, data []byte) error {
+	for try := 0; ; try++ {
+		attempt, cancel := context.WithTimeout(ctx, blobTimeout)
+		_, err := c.blobs.PutBytes(attempt, name, data)
+		cancel()
+		if err == nil || permanent(err) {
+			return err
+		}
+		if waitErr := sleep(ctx, jitter(try+3)); waitErr != nil {
+			return fmt.Errorf("store blob %s: %w (last answer: %w)", name, waitErr, err)
+		}
+	}
+}
+
+const (
+	// blobTimeout bounds one try to put or get a blob.
+	blobTimeout = 10 * time.Second
+	// blobPatience is how long a blob is asked for that isn't found: a replica may be behind.
+	blobPatience = 3 * time.Second
+)
+
+// getBlob reads a blob. It fails with ErrBlobMissing when the blob stays absent.
+func (c *Conn) getBlob(ctx context.Context, name string) ([]byte, error) {
+	var missing time.Time
+	for try := 0; ; try++ {
+		attempt, cancel := context.WithTimeout(ctx, blobTimeout)
+		data, err := c.blobs.GetBytes(attempt, name)
+		cancel()
+		if err == nil {
+			return data, nil
+		}
+		if errors.Is(err, jetstream.ErrObjectNotFound) {
+			if missing.IsZero() {
+				missing = time.Now()
+			}
+			if time.Since(missing) > blobPatience {
+				return nil, fmt.Errorf("read blob %s: %w", name, ErrBlobMissing)
+			}
+		}
+		if permanent(err) {
+			return nil, fmt.Errorf("read blob %s: %w", name, err)
+		}
+		if waitErr := sleep(ctx, jitter(try+3)); waitErr != nil {
+			return nil, fmt.Errorf("read blob %s: %w (last answer: %w)", name, waitErr, err)
+		}
+	}
+}
+
+// deleteBlob removes a blob and the marker that the object store leaves in its place, which
+// would stay for ever.
+func (c *Conn) deleteBlob(ctx context.Context, name string) error {
+	if err := c.blobs.Delete(ctx, name); err != nil && !errors.Is(err, jetstream.ErrObjectNotFound) {
+		return fmt.Errorf("delete blob %s: %w", name, err)
+	}
+	marker := "$O." + bucketBlobs + ".M." + base64.URLEncoding.EncodeToString([]byte(name))
+	if err := c.purge(ctx, "OBJ_"+bucketBlobs, marker); err != nil {
+		return fmt.Errorf("delete blob %s: %w", name, err)
+	}
+	return nil
+}
+
+// purge removes all messages of a subject from a stream.
+func (c *Conn) purge(ctx context.Context, stream, subject string) error {
+	s, err := c.js.Stream(ctx, stream)
+	if err != nil {
+		return err
+	}
+	return s.Purge(ctx, jetstream.WithPurgeSubject(subject))
+}
+
+// listBlobs returns the blobs whose names begin with prefix.
+func (c *Conn) listBlobs(ctx context.Context, prefix string) ([]*jetstream.ObjectInfo, error) {
+	all, err := c.blobs.List(ctx)
+	if errors.Is(err, jetstream.ErrNoObjectsFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list blobs: %w", err)
+	}
+	var found []*jetstream.ObjectInfo
+	for _, info := range all {
+		if strings.HasPrefix(info.Name, prefix) {
+			found = append(found, info)
+		}
+	}
+	return found, nil
+}
