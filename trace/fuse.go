@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"sync/atomic"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
@@ -23,7 +24,8 @@ import (
 type fuse struct {
 	vfs.FS
 	failure atomic.Pointer[error]
-	// onBlow is called once, with the first failure.
+	// onBlow is called with every failure, before any change is left out because of it: whoever
+	// relies on a change can tell afterwards whether it was made.
 	onBlow func(error)
 }
 
@@ -38,9 +40,8 @@ func (f *fuse) blown() error {
 }
 
 func (f *fuse) blow(err error) {
-	if f.failure.CompareAndSwap(nil, &err) {
-		f.onBlow(err)
-	}
+	f.onBlow(err)
+	f.failure.CompareAndSwap(nil, &err)
 }
 
 // do makes a change, or pretends to.
@@ -142,6 +143,16 @@ func (f *fuseFile) SyncTo(length int64) (fullSync bool, err error) {
 	return fullSync, err
 }
 
+// Stat reports no failure either: Pebble asks in the middle of changing logs.
+func (f *fuseFile) Stat() (vfs.FileInfo, error) {
+	info, err := f.File.Stat()
+	if err != nil {
+		f.fuse.blow(err)
+		return nullInfo{}, nil
+	}
+	return info, nil
+}
+
 // Close always closes, since descriptors must not leak; it still reports no failure.
 func (f *fuseFile) Close() error {
 	if err := f.File.Close(); err != nil && f.fuse.blown() == nil {
@@ -159,9 +170,20 @@ func (nullFile) ReadAt([]byte, int64) (int, error)      { return 0, io.EOF }
 func (nullFile) Write(p []byte) (int, error)            { return len(p), nil }
 func (nullFile) WriteAt(p []byte, _ int64) (int, error) { return len(p), nil }
 func (nullFile) Preallocate(int64, int64) error         { return nil }
-func (nullFile) Stat() (vfs.FileInfo, error)            { return nil, os.ErrNotExist }
+func (nullFile) Stat() (vfs.FileInfo, error)            { return nullInfo{}, nil }
 func (nullFile) Sync() error                            { return nil }
 func (nullFile) SyncTo(int64) (bool, error)             { return false, nil }
 func (nullFile) SyncData() error                        { return nil }
 func (nullFile) Prefetch(int64, int64) error            { return nil }
 func (nullFile) Fd() uintptr                            { return vfs.InvalidFd }
+
+// nullInfo describes a nullFile: empty.
+type nullInfo struct{}
+
+func (nullInfo) Name() string           { return "" }
+func (nullInfo) Size() int64            { return 0 }
+func (nullInfo) Mode() os.FileMode      { return 0 }
+func (nullInfo) ModTime() time.Time     { return time.Time{} }
+func (nullInfo) IsDir() bool            { return false }
+func (nullInfo) Sys() any               { return nil }
+func (nullInfo) DeviceID() vfs.DeviceID { return vfs.DeviceID{} }

@@ -1,0 +1,170 @@
+package trace
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"braid/schemas"
+)
+
+func TestSessionInfo(t *testing.T) {
+	s, b := open(t, Options{}), newScript()
+	apply(t, s, b,
+		b.frame(bob, meta("m"), prompt("do it")),
+		b.frame(bob, &schemas.RequestBegin{}, schemas.NewToolCall("c1", "sh", `{"a":1}`), ask("c1")),
+	)
+	apply(t, s, b, b.frame(bob, tokens(3, 3), requestEnd(schemas.StopCompleted)))
+	info, found, err := s.Session(bob)
+	if err != nil || !found {
+		t.Fatal(found, err)
+	}
+	at := schemas.Position{Sequence: 3, Line: 2}
+	want := SessionInfo{
+		Session: bob, Created: noon.Add(time.Second), LastActivity: noon.Add(3 * time.Second),
+		Model: "shell/m", Agent: "helper", Title: "do it", State: StateWaitingApproval,
+		Pending: []PendingApproval{{Position: at, Request: ask("c1")}},
+		Usage:   schemas.TokenCounts{Output: 1, Total: 3}, Turns: 1, Messages: 7,
+		Last: schemas.Position{Sequence: 4, Line: 1},
+		Head: Head{Epoch: epoch, Sequence: 4, Fence: 1, N: 3, Last: schemas.Position{Sequence: 4, Line: 1}},
+	}
+	if diff := cmp.Diff(want, info); diff != "" {
+		t.Errorf("session (-want +got):\n%s", diff)
+	}
+	if _, err := schemas.EncodeJSON(info); err != nil {
+		t.Errorf("a session can't be sent: %v", err)
+	}
+}
+
+func TestSessionsByLastActivity(t *testing.T) {
+	s, b := open(t, Options{}), newScript()
+	ctx := context.Background()
+	var refs []schemas.SessionRef
+	for i := range 5 {
+		refs = append(refs, schemas.SessionRef{Project: "p", ID: fmt.Sprint("s", i)})
+		apply(t, s, b, b.frame(refs[i], prompt("x")))
+	}
+	apply(t, s, b, b.frame(schemas.SessionRef{Project: "pp", ID: "other"}, prompt("x")))
+	apply(t, s, b, b.frame(refs[1], prompt("again"))) // moves to the front, once
+
+	var got []string
+	for cursor, more := "", true; more; more = cursor != "" {
+		page, err := s.Sessions(ctx, "p", Paging{Cursor: cursor, Limit: 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, info := range page.Sessions {
+			got = append(got, info.Session.ID)
+		}
+		cursor = page.Next
+	}
+	if diff := cmp.Diff([]string{"s1", "s4", "s3", "s2", "s0"}, got); diff != "" {
+		t.Errorf("sessions (-want +got):\n%s", diff)
+	}
+}
+
+func TestListingRefusesBadInput(t *testing.T) {
+	s := open(t, Options{})
+	ctx := context.Background()
+	invalid := &schemas.Error{Code: schemas.CodeInvalid}
+	for _, cursor := range []string{"!", strings.Repeat("A", 1000)} {
+		if _, err := s.Sessions(ctx, "p", Paging{Cursor: cursor}); !errors.Is(err, invalid) {
+			t.Errorf("cursor %.20q: %v", cursor, err)
+		}
+	}
+	if _, err := s.Sessions(ctx, "", Paging{}); !errors.Is(err, invalid) {
+		t.Errorf("no project: %v", err)
+	}
+	if _, err := s.Usage(ctx, "a/b", 0, 1); !errors.Is(err, invalid) {
+		t.Errorf("usage of a bad project: %v", err)
+	}
+	// A cursor of any bytes stays within the project and does no harm.
+	if page, err := s.Sessions(ctx, "p", Paging{Cursor: "____"}); err != nil || len(page.Sessions) != 0 {
+		t.Errorf("made-up cursor: %+v, %v", page, err)
+	}
+}
+
+func TestUsageByDayAndModel(t *testing.T) {
+	s, b := open(t, Options{}), newScript()
+	ctx := context.Background()
+	apply(t, s, b,
+		b.frame(bob, meta("a"), tokens(1, 1), tokens(2, 3)),
+		b.frame(ann, meta("b"), tokens(4, 4)))
+	b.now = noon.Add(12 * time.Hour) // the next day
+	apply(t, s, b, b.frame(bob, meta("b"), tokens(8, 11)))
+
+	today, tomorrow := DayOf(noon), DayOf(noon)+1
+	row := func(day Day, model string, requests, total int64) UsageRow {
+		return UsageRow{Day: day, Model: model, Requests: requests, Tokens: schemas.TokenCounts{Output: requests, Total: total}}
+	}
+	for _, test := range []struct {
+		from, to Day
+		want     []UsageRow
+	}{
+		{today, tomorrow, []UsageRow{row(today, "shell/a", 2, 3), row(today, "shell/b", 1, 4), row(tomorrow, "shell/b", 1, 8)}},
+		{tomorrow, tomorrow, []UsageRow{row(tomorrow, "shell/b", 1, 8)}},
+		{today, today, []UsageRow{row(today, "shell/a", 2, 3), row(today, "shell/b", 1, 4)}},
+		{tomorrow, today, nil}, // the wrong way round
+		{0, today - 1, nil},
+	} {
+		rows, err := s.Usage(ctx, "p", test.from, test.to)
+		if diff := cmp.Diff(test.want, rows); err != nil || diff != "" {
+			t.Errorf("%s to %s: %v (-want +got):\n%s", test.from, test.to, err, diff)
+		}
+	}
+}
+
+func TestDay(t *testing.T) {
+	d, err := ParseDay("2026-11-30")
+	if err != nil || d != DayOf(noon) || d.String() != "2026-11-30" {
+		t.Errorf("day is %s, %v", d, err)
+	}
+	for _, bad := range []string{"", "2026-13-01", "30.11.2026", "1969-12-31"} {
+		if _, err := ParseDay(bad); !errors.Is(err, &schemas.Error{Code: schemas.CodeInvalid}) {
+			t.Errorf("%q: %v", bad, err)
+		}
+	}
+	if DayOf(time.Time{}) != 0 {
+		t.Error("a time before 1970 is not day 0")
+	}
+}
+
+func TestFailures(t *testing.T) {
+	s, b := open(t, Options{}), newScript()
+	apply(t, s, b,
+		b.frame(bob, meta("m"), prompt("x"),
+			&schemas.RequestEnd{Status: schemas.StopTimeout, ErrorMessage: "no answer"},
+			&schemas.RequestEnd{Status: schemas.StopAborted, ErrorMessage: "by a person: not a failure"},
+			schemas.NewToolCall("c1", "sh", "{}"), schemas.NewToolCall("c2", "sh", "{}")),
+		b.frame(bob,
+			schemas.NewToolCallOutput("c1", strings.Repeat("é", 600), schemas.StopFailed),
+			schemas.NewToolCallOutput("c2", "denied", schemas.StopAborted)),
+		b.frame(ann, &schemas.CompactionEnd{Status: schemas.StopFailed, ErrorMessage: "too long"}),
+		b.frame(bob, &schemas.TaskEnd{Status: schemas.StopFailed, Cause: "provider", ErrorInfo: &schemas.ErrorInfo{Message: "out of credit"}}),
+	)
+	var got []string
+	for cursor, more := "", true; more; more = cursor != "" {
+		page, err := s.Errors(context.Background(), "p", Paging{Cursor: cursor, Limit: 3})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range page.Failures {
+			got = append(got, fmt.Sprint(f.Session.ID, " ", f.Position, " ", f.Kind, " ", f.Status, " ", f.Model, " ", f.Tool, " ", len(f.Message)))
+		}
+		cursor = page.Next
+	}
+	want := []string{
+		"bob 6.0 task failed shell/m  13",
+		"ann 5.0 compaction failed   8",
+		"bob 3.0 tool failed shell/m sh 1000",
+		"bob 2.2 request timeout shell/m  9",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("failures (-want +got):\n%s", diff)
+	}
+}
