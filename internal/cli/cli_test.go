@@ -1,0 +1,140 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestBrokerFlagsPrecedence(t *testing.T) {
+	for why, c := range map[string]struct {
+		args []string
+		env  map[string]string
+		want [3]string // URL, token, credentials
+	}{
+		"nothing given: the default":      {want: [3]string{DefaultNATS, "", ""}},
+		"the environment beats defaults":  {env: map[string]string{EnvNATS: "nats://e", EnvNATSToken: "te", EnvNATSCreds: "ce"}, want: [3]string{"nats://e", "te", "ce"}},
+		"a flag beats the environment":    {args: []string{"--nats=nats://f", "--nats-token=tf", "--nats-creds=cf"}, env: map[string]string{EnvNATS: "nats://e", EnvNATSToken: "te", EnvNATSCreds: "ce"}, want: [3]string{"nats://f", "tf", "cf"}},
+		"each variable stands for itself": {args: []string{"--nats=nats://f"}, env: map[string]string{EnvNATSToken: "te"}, want: [3]string{"nats://f", "te", ""}},
+	} {
+		var f BrokerFlags
+		flags := pflag.NewFlagSet("test", pflag.ContinueOnError)
+		f.Register(flags)
+		if err := flags.Parse(append(c.args, "--connect-wait=7s")); err != nil {
+			t.Fatal(err)
+		}
+		o := f.Options("test", func(name string) string { return c.env[name] }, zerolog.Nop())
+		if got := [3]string{o.URL, o.Token, o.CredsFile}; got != c.want || o.ConnectWait != 7*time.Second || o.Name != "test" {
+			t.Errorf("%s: %q, want %q", why, got, c.want)
+		}
+	}
+}
+
+func TestHelpShowsNoSecret(t *testing.T) {
+	t.Setenv(EnvNATSToken, "hush-hush")
+	var f BrokerFlags
+	var out bytes.Buffer
+	cmd := &cobra.Command{Use: "thing", Run: func(*cobra.Command, []string) {}}
+	f.Register(cmd.Flags())
+	if code := Execute(t.Context(), cmd, []string{"--help"}, &out, &out); code != ExitOK {
+		t.Errorf("exit code %d", code)
+	}
+	if text := out.String(); strings.Contains(text, "hush-hush") || !strings.Contains(text, EnvNATSToken) {
+		t.Errorf("help: %s", text)
+	}
+}
+
+func TestLogger(t *testing.T) {
+	for why, c := range map[string]struct {
+		flags LogFlags
+		want  string // part of the output; empty: a usage error
+	}{
+		"no terminal: JSON":     {LogFlags{Level: "info"}, `"message":"hello"`},
+		"JSON asked for":        {LogFlags{Level: "debug", Format: "json"}, `"message":"hello"`},
+		"console asked for":     {LogFlags{Level: "info", Format: "console"}, "INF hello"},
+		"below the level":       {LogFlags{Level: "warn", Format: "json"}, ""},
+		"an unknown level":      {LogFlags{Level: "loud", Format: "json"}, "usage"},
+		"an unknown format":     {LogFlags{Level: "info", Format: "xml"}, "usage"},
+		"a level left out":      {LogFlags{}, "usage"},
+		"no level of zerolog's": {LogFlags{Level: "trace"}, "usage"},
+	} {
+		var out bytes.Buffer
+		log, err := Logger(c.flags, &out)
+		var usage *UsageError
+		if errors.As(err, &usage) != (c.want == "usage") {
+			t.Errorf("%s: %v", why, err)
+			continue
+		}
+		log.Info().Msg("hello")
+		if c.want != "usage" && (!strings.Contains(out.String(), c.want) || (c.want == "") != (out.Len() == 0)) {
+			t.Errorf("%s: %q", why, out.String())
+		}
+	}
+}
+
+func TestExecuteExitCodes(t *testing.T) {
+	for why, c := range map[string]struct {
+		args []string
+		want int
+	}{
+		"all well":                           {nil, ExitOK},
+		"an unknown flag":                    {[]string{"--nope"}, ExitUsage},
+		"a flag's value that is none":        {[]string{"--connect-wait=soon"}, ExitUsage},
+		"an argument nobody asked for":       {[]string{"what"}, ExitUsage},
+		"its own code fails":                 {[]string{"--nats=fail"}, ExitFailed},
+		"its own code finds fault with them": {[]string{"--nats=usage"}, ExitUsage},
+	} {
+		var f BrokerFlags
+		cmd := &cobra.Command{Use: "thing", Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error {
+			switch f.URL {
+			case "fail":
+				return errors.New("no luck")
+			case "usage":
+				return Usage("that won't do")
+			}
+			return nil
+		}}
+		f.Register(cmd.Flags())
+		var stdout, stderr bytes.Buffer
+		got := Execute(t.Context(), cmd, c.args, &stdout, &stderr)
+		if got != c.want || stdout.Len() != 0 || (got == ExitOK) != (stderr.Len() == 0) {
+			t.Errorf("%s: exit code %d, want %d; stdout %q, stderr %q", why, got, c.want, &stdout, &stderr)
+		}
+		if got != ExitOK && !strings.HasPrefix(stderr.String(), "thing: ") {
+			t.Errorf("%s: stderr %q", why, &stderr)
+		}
+	}
+}
+
+func TestExecuteUnknownSubcommand(t *testing.T) {
+	root := &cobra.Command{Use: "root"}
+	root.AddCommand(&cobra.Command{Use: "child", RunE: func(*cobra.Command, []string) error { return errors.New("no luck") }})
+	var out bytes.Buffer
+	if code := Execute(t.Context(), root, []string{"chidl"}, &out, &out); code != ExitUsage {
+		t.Errorf("exit code %d: %s", code, &out)
+	}
+	out.Reset()
+	if code := Execute(t.Context(), root, []string{"child"}, &out, &out); code != ExitFailed || out.String() != "root child: no luck\n" {
+		t.Errorf("exit code %d: %q", code, &out)
+	}
+}
+
+func TestOnSignalEndsTheContext(t *testing.T) {
+	ctx, stop := OnSignal(context.Background())
+	defer stop()
+	if err := syscall.Kill(syscall.Getpid(), syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	<-ctx.Done()
+}

@@ -1,0 +1,68 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+// The exit codes of every command.
+const (
+	// ExitOK: done, or ended as asked.
+	ExitOK = 0
+	// ExitFailed: it could not do what it should; standard error says why.
+	ExitFailed = 1
+	// ExitUsage: the command line makes no sense; nothing was done.
+	ExitUsage = 2
+)
+
+// UsageError says that a command line makes no sense.
+type UsageError struct{ err error }
+
+// Usage makes a [UsageError].
+func Usage(format string, args ...any) *UsageError {
+	return &UsageError{fmt.Errorf(format, args...)}
+}
+
+func (e *UsageError) Error() string { return e.err.Error() }
+func (e *UsageError) Unwrap() error { return e.err }
+
+// Execute runs a command and returns the process's exit code. An error is one line on stderr; a
+// usage error is followed by where to find help. The command's own output goes to stdout.
+// Execute uses the command's PersistentPreRun; no command may have another.
+func Execute(ctx context.Context, cmd *cobra.Command, args []string, stdout, stderr io.Writer) int {
+	cmd.SetArgs(args)
+	cmd.SetOut(stdout)
+	cmd.SetErr(stderr)
+	cmd.SilenceErrors, cmd.SilenceUsage = true, true
+	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &UsageError{err} })
+	// What fails before a command's own code has begun was never more than a command line.
+	began := false
+	cmd.PersistentPreRun = func(*cobra.Command, []string) { began = true }
+	ran, err := cmd.ExecuteContextC(ctx)
+	if err == nil {
+		return ExitOK
+	}
+	fmt.Fprintf(stderr, "%s: %v\n", ran.CommandPath(), err)
+	var usage *UsageError
+	if began && !errors.As(err, &usage) {
+		return ExitFailed
+	}
+	fmt.Fprintf(stderr, "%s --help says more\n", ran.CommandPath())
+	return ExitUsage
+}
+
+// OnSignal returns a context that ends with the first SIGINT or SIGTERM, which asks a process to
+// finish what it is at. A second one finds no handler any more and ends the process at once. stop
+// gives up listening; call it when the process is done.
+func OnSignal(parent context.Context) (ctx context.Context, stop context.CancelFunc) {
+	ctx, stop = signal.NotifyContext(parent, os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)
+	return ctx, stop
+}
