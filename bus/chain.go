@@ -101,6 +101,8 @@ func (c *Chain) Ends(e Ends) Verdict {
 	switch {
 	case e.Log < c.log:
 		return Resync
+	case c.log > 0 && c.log < e.Log && e.Log <= c.last.Sequence:
+		return Resync // a recorded frame the reader has not seen, where it had been already
 	case e.Last() > c.last.Sequence:
 		return Gap
 	}

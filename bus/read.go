@@ -177,20 +177,22 @@ func (s *stretch) frames(ctx context.Context, chain *Chain) iter.Seq2[Frame, err
 	}
 }
 
-// nextFrame returns the next frame that the chain takes; false at the end.
+// nextFrame returns the next frame that the chain takes; false at the end. After an error it may
+// be called again and goes on where it was.
 func (s *stretch) nextFrame(ctx context.Context, chain *Chain) (Frame, bool, error) {
 	for {
-		m, ok, err := s.next(ctx)
-		if err != nil || !ok {
+		src, err := s.next(ctx)
+		if err != nil || src == nil {
 			return Frame{}, false, err
 		}
-		f, err := s.c.decodeFrame(ctx, m)
-		if errors.Is(err, errNotFrame) {
+		f, err := s.c.decodeFrame(ctx, src.page[0])
+		if err != nil && !errors.Is(err, errNotFrame) {
+			return Frame{}, false, fmt.Errorf("read %s: %w", s.ref, err)
+		}
+		src.page = src.page[1:]
+		if err != nil {
 			s.c.log.Error().Err(err).Msg("a stored message is skipped")
 			continue
-		}
-		if err != nil {
-			return Frame{}, false, fmt.Errorf("read %s: %w", s.ref, err)
 		}
 		verdict := Take
 		if s.kinds == LogOnly {
@@ -206,24 +208,18 @@ func (s *stretch) nextFrame(ctx context.Context, chain *Chain) (Frame, bool, err
 	}
 }
 
-// next returns the stored message with the lowest sequence; false at the end.
-func (s *stretch) next(ctx context.Context) (stored, bool, error) {
+// next returns the source whose page begins with the lowest sequence; nil at the end.
+func (s *stretch) next(ctx context.Context) (*source, error) {
 	var first *source
 	for _, src := range s.sources {
 		if err := s.fill(ctx, src); err != nil {
-			return stored{}, false, err
+			return nil, err
 		}
 		if len(src.page) > 0 && (first == nil || src.page[0].Sequence < first.page[0].Sequence) {
 			first = src
 		}
 	}
-	if first == nil {
-		return stored{}, false, nil
-	}
-	m := first.page[0]
-	first.page[0] = stored{}
-	first.page = first.page[1:]
-	return m, true, nil
+	return first, nil
 }
 
 const (
