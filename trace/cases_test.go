@@ -428,8 +428,8 @@ func TestCase_E05_DeletedSessionsFreeTheirSpace(t *testing.T) {
 		if !first {
 			return nil
 		}
-		first = false // a reader that takes its time, while 20 MB come and go
-		for range 40 {
+		first = false // a reader that takes its time, while 10 MB come and go
+		for range 20 {
 			fill(ann)
 			apply(t, s, b, b.tombstone(ann))
 		}

@@ -34,7 +34,7 @@ func crashAfterEachBatch(t *testing.T, mode SyncMode, percent int) {
 		if err := applyBatch(s, batch); err != nil {
 			t.Fatal(err)
 		}
-		if i%4 != 0 {
+		if i%10 != 0 {
 			continue
 		}
 		clone := fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: rng})
