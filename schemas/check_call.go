@@ -181,11 +181,6 @@ func (s *strand) outputFragment(p *PartialToolCallOutput) {
 	if c == nil {
 		return
 	}
-	if c.decision != DecisionAllow {
-		c.blamed = true
-		s.out.breach(RuleRefusedOutput, "call %s was refused and streams an output", c.id)
-		return
-	}
 	f, _ := pieceOf(p)
 	c.output.fragment(s.out, f)
 }

@@ -63,7 +63,7 @@ func FromMiddle() Option { return func(c *Checker) { c.middle = true } }
 //
 // Where the view does not hold the prompts a task begins with its first sign, and one that did
 // not complete may show nothing but its task_end. Memory grows with the number of calls of the session,
-// about 200 bytes each. A Checker is not safe for concurrent use.
+// about 300 bytes each. A Checker is not safe for concurrent use.
 type Checker struct {
 	view     View
 	middle   bool // what came before the first message is unknown

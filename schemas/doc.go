@@ -13,7 +13,8 @@
 //	}
 //
 // Start reading at message.go (the envelope), payload.go (the payloads), codec.go (how both
-// become bytes) and checker.go (the guarantees of a stream, one rule each).
+// become bytes) and rules.go (the guarantees of a stream, which a [Checker] checks). The folder
+// jsonschema describes every type for other languages; package schematest helps tests.
 //
 // Messages are values: once built they are not changed, so they may be shared between
 // goroutines without a lock. The package holds no state, starts no goroutine and imports
