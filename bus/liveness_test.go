@@ -1,0 +1,292 @@
+package bus_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+
+	"braid/bus"
+	"braid/bus/bustest"
+	"braid/schemas"
+)
+
+var livenessTests = []workTest{
+	{"silence is judged by one's own puts", testGone},
+	{"a stopped instance is gone at once", testStopped},
+	{"who has not put three times judges nobody", testYoungJudge},
+	{"an instance lists and is healthy", testInstances},
+	{"both kinds judge each other", testKinds},
+}
+
+// beat starts a proof of life that ends with the test.
+func beat(t *testing.T, c *bus.Conn, kind bus.InstanceKind, instance string) *bus.Beat {
+	t.Helper()
+	b, err := c.StartBeat(testContext(t), kind, instance, []byte("info of "+instance))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := b.Stop(context.Background()); err != nil && !errors.Is(err, bus.ErrUnreachable) {
+			t.Logf("stop %s: %v", instance, err)
+		}
+	})
+	return b
+}
+
+func gone(t *testing.T, judge *bus.Beat, kind bus.InstanceKind, instance string) bool {
+	t.Helper()
+	g, err := judge.Gone(testContext(t), kind, instance)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+func testGone(t *testing.T, b *bustest.Broker, project string) {
+	c := b.Conn(t)
+	live := beat(t, b.Conn(t, len(b.Nodes)-1), bus.KindEngine, "live-"+project)
+	judge := beat(t, c, bus.KindEngine, "judge-"+project)
+	// One that was killed: its key stays, and nobody beats it.
+	raw(t, c, "$KV.INSTANCES.engine.dead-"+project, []byte("x"))
+	if gone(t, judge, bus.KindEngine, "dead-"+project) {
+		t.Error("judged before three puts of one's own")
+	}
+	eventually(t, "the dead one is gone", func() bool {
+		if gone(t, judge, bus.KindEngine, "live-"+project) {
+			t.Fatal("a live instance was judged gone")
+		}
+		return gone(t, judge, bus.KindEngine, "dead-"+project)
+	})
+	for name, g := range map[string]bool{"live-" + project: false, "judge-" + project: false, "never-" + project: true} {
+		if gone(t, judge, bus.KindEngine, name) != g {
+			t.Errorf("%s: gone is not %v", name, g)
+		}
+	}
+	eventually(t, "the other one judges as well", func() bool { return gone(t, live, bus.KindEngine, "dead-"+project) })
+}
+
+func testStopped(t *testing.T, b *bustest.Broker, project string) {
+	c := b.Conn(t)
+	judge := beat(t, c, bus.KindEngine, "judge-"+project)
+	other, err := c.StartBeat(testContext(t), bus.KindEngine, "other-"+project, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The judge is old enough once it can see that a name that never was is gone.
+	eventually(t, "the judge may judge", func() bool { return gone(t, judge, bus.KindEngine, "never-"+project) })
+	if gone(t, judge, bus.KindEngine, "other-"+project) {
+		t.Fatal("a live instance was judged gone")
+	}
+	if err := other.Stop(testContext(t)); err != nil {
+		t.Fatal(err)
+	}
+	if !gone(t, judge, bus.KindEngine, "other-"+project) {
+		t.Error("a stopped instance is not gone")
+	}
+	if other, err = c.StartBeat(testContext(t), bus.KindEngine, "other-"+project, nil); err != nil {
+		t.Fatal(err)
+	}
+	if gone(t, judge, bus.KindEngine, "other-"+project) {
+		t.Error("back again, and judged gone")
+	}
+	if err := other.Stop(testContext(t)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func testYoungJudge(t *testing.T, b *bustest.Broker, project string) {
+	c := b.Conn(t)
+	judge := beat(t, c, bus.KindEngine, "young-"+project)
+	if gone(t, judge, bus.KindEngine, "never-"+project) {
+		t.Error("judged at once")
+	}
+}
+
+func testInstances(t *testing.T, b *bustest.Broker, project string) {
+	c := b.Conn(t)
+	one := beat(t, c, bus.KindEngine, "one-"+project)
+	beat(t, c, bus.KindToolrunner, "two-"+project)
+	if !one.Healthy() {
+		t.Error("a beat that has just put is not healthy")
+	}
+	eventually(t, "the instance is listed", func() bool {
+		all, err := c.Instances(testContext(t), bus.KindEngine)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if slices.ContainsFunc(all, func(i bus.Instance) bool { return i.Name == "two-"+project }) {
+			t.Error("a toolrunner among the engines")
+		}
+		return slices.ContainsFunc(all, func(i bus.Instance) bool {
+			return i.Name == "one-"+project && string(i.Info) == "info of one-"+project && i.Revision > 0
+		})
+	})
+}
+
+// Runner killed mid-call: its life is proven by a goroutine of its own, and the engine, whose
+// puts are in the same stream, sees the silence.
+func testKinds(t *testing.T, b *bustest.Broker, project string) {
+	c := b.Conn(t)
+	engine := beat(t, c, bus.KindEngine, "same-"+project)
+	runner := beat(t, c, bus.KindToolrunner, "same-"+project)
+	eventually(t, "the engine may judge", func() bool { return gone(t, engine, bus.KindToolrunner, "never-"+project) })
+	if gone(t, engine, bus.KindToolrunner, "same-"+project) {
+		t.Error("a live toolrunner was judged gone")
+	}
+	eventually(t, "the toolrunner may judge", func() bool { return gone(t, runner, bus.KindEngine, "never-"+project) })
+	if gone(t, runner, bus.KindEngine, "same-"+project) {
+		t.Error("a live engine was judged gone")
+	}
+}
+
+var runningTests = []workTest{
+	{"keys are marked, listed and cleared", testRunning},
+	{"a late delete does not remove a newer key", testLateDelete},
+	{"a delete that was stored before is a success", testRepeatedDelete},
+	{"the claimer clears what others left", testClearOthers},
+	{"deleted keys leave no marker for ever", testMarkerTTL},
+	{"many keys are listed", testManyKeys},
+}
+
+func testRunning(t *testing.T, b *bustest.Broker, project string) {
+	c := b.Conn(t)
+	ctx := testContext(t)
+	instance := "e-" + project
+	x, y := schemas.SessionRef{Project: project, ID: "x"}, schemas.SessionRef{Project: project, ID: "y"}
+	revX := mark(t, c, instance, x)
+	revY := mark(t, c, instance, y)
+	mark(t, c, instance+"2", x)
+	want := []bus.RunningKey{{Instance: instance, Session: x, Revision: revX}, {Instance: instance, Session: y, Revision: revY}}
+	eventually(t, "both are listed", func() bool {
+		got, err := c.RunningOf(ctx, instance)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return slices.Equal(got, want)
+	})
+	if err := c.ClearRunning(ctx, instance, x, revX); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "one is left", func() bool {
+		got, err := c.RunningOf(ctx, instance)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return slices.Equal(got, want[1:])
+	})
+	all, err := c.RunningAll(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Contains(all, want[1]) {
+		t.Errorf("%v is not among all", want[1])
+	}
+}
+
+func mark(t *testing.T, c *bus.Conn, instance string, ref schemas.SessionRef) uint64 {
+	t.Helper()
+	rev, err := c.MarkRunning(testContext(t), instance, ref)
+	if err != nil || rev == 0 {
+		t.Fatalf("mark: %d, %v", rev, err)
+	}
+	return rev
+}
+
+func testLateDelete(t *testing.T, b *bustest.Broker, project string) {
+	c := b.Conn(t)
+	ref := schemas.SessionRef{Project: project, ID: "s"}
+	old := mark(t, c, "e", ref)
+	now := mark(t, c, "e", ref)
+	var conflict *bus.RevisionConflict
+	err := c.ClearRunning(testContext(t), "e", ref, old)
+	if !errors.As(err, &conflict) || conflict.Last != now {
+		t.Fatalf("got %v, want a conflict with %d", err, now)
+	}
+	if err := c.ClearRunning(testContext(t), "e", ref, 0); err == nil {
+		t.Fatal("a delete without a revision was taken")
+	}
+	if err := c.ClearRunning(testContext(t), "e", ref, now); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func testRepeatedDelete(t *testing.T, b *bustest.Broker, project string) {
+	c := b.Conn(t)
+	ref := schemas.SessionRef{Project: project, ID: "s"}
+	rev := mark(t, c, "e", ref)
+	for range 3 {
+		if err := c.ClearRunning(testContext(t), "e", ref, rev); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func testClearOthers(t *testing.T, b *bustest.Broker, project string) {
+	c, old := b.Conn(t), b.Conn(t, len(b.Nodes)-1)
+	ctx := testContext(t)
+	ref, near := schemas.SessionRef{Project: project, ID: "s"}, schemas.SessionRef{Project: project, ID: "s2"}
+	for _, instance := range []string{"a-" + project, "b-" + project, "c-" + project} {
+		mark(t, old, instance, ref)
+		mark(t, old, instance, near)
+	}
+	self := "self-" + project
+	rev := mark(t, c, self, ref)
+	if err := c.ClearOthers(ctx, ref, self, rev); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "only its own key is left", func() bool {
+		all, err := c.RunningAll(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var here, there int
+		for _, k := range all {
+			if k.Session == ref {
+				here++
+			}
+			if k.Session == near {
+				there++
+			}
+		}
+		if there != 3 && here == 1 {
+			t.Fatalf("%d keys of another session are left, want 3", there)
+		}
+		return here == 1 && there == 3
+	})
+}
+
+// A plain delete leaves its marker for ever, one for each session that ever ran.
+func testMarkerTTL(t *testing.T, b *bustest.Broker, project string) {
+	c := b.Conn(t)
+	ref := schemas.SessionRef{Project: project, ID: "s"}
+	if err := c.ClearRunning(testContext(t), "e", ref, mark(t, c, "e", ref)); err != nil {
+		t.Fatal(err)
+	}
+	stream, err := c.JetStream().Stream(testContext(t), "KV_RUNNING")
+	if err != nil {
+		t.Fatal(err)
+	}
+	marker, err := stream.GetLastMsgForSubject(testContext(t), "$KV.RUNNING.e."+project+".s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if marker.Header.Get("Nats-TTL") == "" {
+		t.Errorf("the marker stays for ever: %v", marker.Header)
+	}
+}
+
+func testManyKeys(t *testing.T, b *bustest.Broker, project string) {
+	c := b.Conn(t)
+	const many = 600 // over a page
+	for i := range many {
+		mark(t, c, "many-"+project, schemas.SessionRef{Project: project, ID: "s" + string(rune('a'+i%26)) + string(rune('a'+i/26))})
+	}
+	eventually(t, "all are listed", func() bool {
+		got, err := c.RunningOf(testContext(t), "many-"+project)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(got) == many
+	})
+}

@@ -1,0 +1,101 @@
+package bus_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"braid/bus"
+	"braid/bus/bustest"
+	"braid/schemas"
+)
+
+var queryTests = []workTest{
+	{"questions are answered, with their errors", testQueries},
+	{"no engine runs", testQueryNobody},
+}
+
+func testQueries(t *testing.T, b *bustest.Broker, project string) {
+	queryGate.Lock()
+	defer queryGate.Unlock()
+	engine, asker := b.Conn(t), b.Conn(t)
+	ref := schemas.SessionRef{Project: project, ID: "s"}
+	info := bus.SessionInfo{Session: ref, Model: "scripted/demo", State: "waiting", LastSequence: 9,
+		Pending: []bus.PendingApproval{{ToolCallID: "c", Name: "bash", Arguments: "{}", Hash: "h"}}}
+	page := bus.MessagesPage{Epoch: "e", More: true, Messages: []bus.PositionedMessage{
+		{Position: schemas.Position{Sequence: 3, Line: 1}, Message: schemas.New(time.Unix(0, 0), schemas.UserText("<hi>"))}}}
+	stop, err := engine.ServeQueries(func(_ context.Context, q bus.Query) (any, error) {
+		switch q.Op {
+		case bus.QuerySession:
+			if q.Session != "s" {
+				return nil, schemas.Errorf(schemas.CodeUnknownSession, "no session %s", q.Session)
+			}
+			return info, nil
+		case bus.QueryMessages:
+			var args bus.MessagesArgs
+			if err := q.DecodeArgs(&args); err != nil {
+				return nil, err
+			}
+			if args.Limit != 5 || args.After.Sequence != 2 || q.LeastSequence != 7 {
+				t.Errorf("got %+v of %+v", args, q)
+			}
+			return page, nil
+		case bus.QueryExport:
+			return bus.ExportPage{Lines: strings.Repeat("x", 2<<20)}, nil
+		case bus.QuerySessions:
+			return bus.SessionsPage{Sessions: []bus.SessionInfo{info}, Next: "n"}, nil
+		}
+		return nil, errors.New("secret detail")
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	ctx := testContext(t)
+	if got, err := asker.AskSession(ctx, ref, 0); err != nil || !cmp.Equal(got, info) {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	if got, err := asker.AskSessions(ctx, project, bus.SessionsArgs{}); err != nil || got.Next != "n" || len(got.Sessions) != 1 {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	got, err := asker.AskMessages(ctx, ref, 7, bus.MessagesArgs{After: schemas.Position{Sequence: 2}, Limit: 5})
+	if err != nil || !cmp.Equal(got, page) {
+		t.Errorf("got %+v, %v, want %+v", got, err, page)
+	}
+	for why, row := range map[string]struct {
+		ask  func() error
+		want schemas.Code
+	}{
+		"a handler's own error": {func() error {
+			_, err := asker.AskSession(ctx, schemas.SessionRef{Project: project, ID: "unknown"}, 0)
+			return err
+		}, schemas.CodeUnknownSession},
+		"an answer over the max payload": {func() error { _, err := asker.AskExport(ctx, ref, 0, bus.ExportArgs{}); return err }, schemas.CodeTooLarge},
+		"an error that is nobody's business": {func() error {
+			_, err := asker.Query(ctx, bus.Query{Op: "other", Project: project})
+			if err != nil && strings.Contains(err.Error(), "secret") {
+				t.Error("the asker learns internals")
+			}
+			return err
+		}, schemas.CodeInternal},
+	} {
+		if err := row.ask(); !errors.Is(err, &schemas.Error{Code: row.want}) {
+			t.Errorf("%s: got %v, want %s", why, err, row.want)
+		}
+	}
+}
+
+func testQueryNobody(t *testing.T, b *bustest.Broker, project string) {
+	queryGate.Lock()
+	defer queryGate.Unlock()
+	c := b.Conn(t)
+	ctx, cancel := context.WithTimeout(testContext(t), 300*time.Millisecond)
+	defer cancel()
+	if _, err := c.AskSession(ctx, schemas.SessionRef{Project: project, ID: "s"}, 0); !errors.Is(err, &schemas.Error{Code: schemas.CodeUnavailable}) {
+		t.Errorf("got %v, want unavailable", err)
+	}
+}

@@ -1,0 +1,125 @@
+package bus
+
+import (
+	"context"
+
+	"braid/schemas"
+)
+
+// OutcomeArgs asks for the outcome of a command.
+type OutcomeArgs struct {
+	CommandID string `json:"command_id"`
+}
+
+// AskOutcome returns a command's recorded outcome. least is the command's sequence. The error is
+// CodeNotFound while there is none.
+func (c *Conn) AskOutcome(ctx context.Context, ref schemas.SessionRef, commandID string, least uint64) (schemas.Outcome, error) {
+	return ask[schemas.Outcome](ctx, c, sessionQuery(QueryOutcome, ref, least), OutcomeArgs{CommandID: commandID})
+}
+
+// SessionInfo describes a session.
+type SessionInfo struct {
+	Session schemas.SessionRef `json:"session"`
+	Agent   string             `json:"agent,omitzero"`
+	Model   string             `json:"model,omitzero"`
+	// State is idle, running or waiting (for a person), as far as the answering engine knows.
+	State string `json:"state,omitzero"`
+	// Created and LastActivity are RFC 3339 times.
+	Created      string `json:"created,omitzero"`
+	LastActivity string `json:"last_activity,omitzero"`
+	// Title is the beginning of the first prompt.
+	Title string `json:"title,omitzero"`
+	Tasks int    `json:"tasks,omitzero"`
+	Turns int    `json:"turns,omitzero"`
+	// TotalTokens is the session's use so far.
+	TotalTokens int64 `json:"total_tokens,omitzero"`
+	// Pending are the calls that wait for a decision.
+	Pending []PendingApproval `json:"pending,omitzero"`
+	// Epoch and LastSequence are where the session's stream ends.
+	Epoch        string `json:"epoch,omitzero"`
+	LastSequence uint64 `json:"last_sequence,omitzero"`
+}
+
+// PendingApproval is a tool call that waits for a person.
+type PendingApproval struct {
+	ToolCallID string `json:"tool_call_id"`
+	Name       string `json:"name"`
+	Arguments  string `json:"arguments"`
+	Hash       string `json:"hash"`
+	// Deadline is an RFC 3339 time, if there is one.
+	Deadline string `json:"deadline,omitzero"`
+}
+
+// AskSession describes one session; CodeUnknownSession if there is none.
+func (c *Conn) AskSession(ctx context.Context, ref schemas.SessionRef, least uint64) (SessionInfo, error) {
+	return ask[SessionInfo](ctx, c, sessionQuery(QuerySession, ref, least), nil)
+}
+
+// SessionsArgs asks for a page of a project's sessions, the latest activity first.
+type SessionsArgs struct {
+	// Limit is the most sessions wanted; 0 leaves it to the engine.
+	Limit int `json:"limit,omitzero"`
+	// Cursor is Next of the page before.
+	Cursor string `json:"cursor,omitzero"`
+}
+
+// SessionsPage is a page of sessions; Next is empty on the last one.
+type SessionsPage struct {
+	Sessions []SessionInfo `json:"sessions"`
+	Next     string        `json:"next,omitzero"`
+}
+
+// AskSessions returns a page of a project's sessions.
+func (c *Conn) AskSessions(ctx context.Context, project string, args SessionsArgs) (SessionsPage, error) {
+	return ask[SessionsPage](ctx, c, Query{Op: QuerySessions, Project: project}, args)
+}
+
+// MessagesArgs asks for a page of a session's recorded messages, in order.
+type MessagesArgs struct {
+	// After is the position of the last message the asker has; zero starts at the beginning.
+	After schemas.Position `json:"after,omitzero"`
+	// Limit is the most messages wanted; 0 leaves it to the engine.
+	Limit int `json:"limit,omitzero"`
+}
+
+// MessagesPage is a page of recorded messages.
+type MessagesPage struct {
+	Messages []PositionedMessage `json:"messages"`
+	// More says that there are messages after these.
+	More bool `json:"more,omitzero"`
+	// Epoch is the incarnation of the stream the positions belong to.
+	Epoch string `json:"epoch,omitzero"`
+}
+
+// PositionedMessage is a message at its position.
+type PositionedMessage struct {
+	Position schemas.Position `json:"position"`
+	Message  schemas.Message  `json:"message"`
+}
+
+// AskMessages returns a page of a session's recorded messages.
+func (c *Conn) AskMessages(ctx context.Context, ref schemas.SessionRef, least uint64, args MessagesArgs) (MessagesPage, error) {
+	return ask[MessagesPage](ctx, c, sessionQuery(QueryMessages, ref, least), args)
+}
+
+// ExportArgs asks for a page of a session's trace as JSON Lines.
+type ExportArgs struct {
+	After schemas.Position `json:"after,omitzero"`
+}
+
+// ExportPage is a page of whole lines.
+type ExportPage struct {
+	Lines string `json:"lines"`
+	// Next is where the next page begins after; More says whether there is one.
+	Next schemas.Position `json:"next,omitzero"`
+	More bool             `json:"more,omitzero"`
+}
+
+// AskExport returns a page of a session's trace.
+func (c *Conn) AskExport(ctx context.Context, ref schemas.SessionRef, least uint64, args ExportArgs) (ExportPage, error) {
+	return ask[ExportPage](ctx, c, sessionQuery(QueryExport, ref, least), args)
+}
+
+func sessionQuery(op QueryOp, ref schemas.SessionRef, least uint64) Query {
+	return Query{Op: op, Project: ref.Project, Session: ref.ID, LeastSequence: least}
+}
