@@ -145,17 +145,21 @@ func (g *generator) approvalStep() {
 		return
 	}
 	g.queue, g.asked = g.queue[1:], false
-	switch decision := rapid.SampledFrom([]schemas.Decision{schemas.DecisionAllow, schemas.DecisionAllow, schemas.DecisionDeny, schemas.DecisionForbidden}).Draw(g.t, "decision"); decision {
-	case schemas.DecisionAllow:
-		g.emit(&schemas.ApprovalDecision{Decision: decision, ToolCallID: id})
-		out := Streamed(schemas.NewToolCallOutput(id, g.words(), rapid.SampledFrom([]schemas.StopReason{schemas.StopCompleted, schemas.StopFailed, schemas.StopTimeout}).Draw(g.t, "outcome")))
-		if rapid.IntRange(1, 4).Draw(g.t, "whole") == 1 {
-			out = out[len(out)-1:] // a call that was withdrawn from the queue says nothing before
-		}
-		g.running = append(g.running, out)
-	default:
-		g.emit(&schemas.ApprovalDecision{Decision: decision, ToolCallID: id}, schemas.NewToolCallOutput(id, "refused", schemas.StopAborted))
+	decision := rapid.SampledFrom([]schemas.Decision{
+		schemas.DecisionAllow, schemas.DecisionAllow, schemas.DecisionDeny, schemas.DecisionForbidden,
+	}).Draw(g.t, "decision")
+	decided := &schemas.ApprovalDecision{Decision: decision, ToolCallID: id}
+	if decision != schemas.DecisionAllow {
+		g.emit(decided, schemas.NewToolCallOutput(id, "refused", schemas.StopAborted))
+		return
 	}
+	g.emit(decided)
+	outcome := rapid.SampledFrom([]schemas.StopReason{
+		schemas.StopCompleted, schemas.StopFailed, schemas.StopTimeout,
+	}).Draw(g.t, "outcome")
+	said := Streamed(schemas.NewToolCallOutput(id, g.words(), outcome))
+	g.sometimes(4, func() { said = said[len(said)-1:] }) // a call that never started says no more
+	g.running = append(g.running, said)
 }
 
 // settle runs until nothing is decided and unfinished, and with decide nothing undecided.
@@ -187,7 +191,9 @@ func (g *generator) task() {
 		g.settle(true)
 	}
 	g.sometimes(6, func() {
-		for _, p := range Streamed(&schemas.Text{Role: schemas.RoleAssistant, Text: "[reached max turns (3); stopping]", StopReason: schemas.StopFailed}) {
+		notice := schemas.AssistantText("[reached max turns (3); stopping]")
+		notice.StopReason = schemas.StopFailed
+		for _, p := range Streamed(notice) {
 			g.emit(p)
 		}
 	})
