@@ -8,7 +8,10 @@ import (
 
 // startTool sends an allowed call on its way, or back to where it was.
 func (st *step) startTool(c *Call) {
-	st.do(StartTool{Call: *c.ToolCall, Definition: st.Tools[c.Name], Attempt: c.Attempt, Offset: c.Offset})
+	st.do(StartTool{
+		Call: *c.ToolCall, Definition: st.Tools[c.Name], Workspace: st.Meta.Workspace,
+		Attempt: c.Attempt, Offset: c.Offset,
+	})
 }
 
 // toolOutput merges a fragment: what is known already is skipped, a hole is asked for.

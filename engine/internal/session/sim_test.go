@@ -383,7 +383,9 @@ func (w *world) checkFold() {
 	}
 	text := cmp.Comparer(func(a, b strings.Builder) bool { return a.String() == b.String() })
 	failure := cmp.FilterPath(func(p cmp.Path) bool { return p.Last().String() == ".Failure" }, cmp.Ignore())
-	id := cmp.FilterPath(func(p cmp.Path) bool { return p.Last().String() == ".ID" && p.Index(-2).Type().String() == "session.Request" }, cmp.Ignore())
+	id := cmp.FilterPath(func(p cmp.Path) bool {
+		return p.Last().String() == ".ID" && p.Index(-2).Type().String() == "session.Request"
+	}, cmp.Ignore())
 	diff := cmp.Diff(folded, w.state, text, failure, id,
 		cmpopts.IgnoreUnexported(State{}, Request{}), cmpopts.EquateEmpty())
 	if diff != "" {

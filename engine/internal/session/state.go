@@ -205,3 +205,11 @@ func (r *Request) quiet() bool {
 	}
 	return true
 }
+
+// Merged is how much of which attempt of a call's output is in the stream.
+func (s *State) Merged(id string) (attempt int, offset int64) {
+	if c := s.call(id); c != nil {
+		return c.Attempt, c.Offset
+	}
+	return 0, 0
+}

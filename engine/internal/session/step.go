@@ -89,6 +89,7 @@ type (
 	StartTool struct {
 		Call       schemas.ToolCall
 		Definition schemas.ToolDefinition
+		Workspace  string
 		// Attempt and Offset are what is merged already.
 		Attempt int
 		Offset  int64

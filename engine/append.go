@@ -1,0 +1,156 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"braid/bus"
+	"braid/engine/internal/session"
+	"braid/schemas"
+)
+
+// appender keeps one frame in flight. Whatever the session says meanwhile waits in a batch and
+// joins the next frame, so a busy session has large frames, not many. Effects wait until the
+// frame with the messages that announce them is acknowledged.
+type appender struct {
+	batch   bus.Batch
+	jobs    chan job
+	results chan result
+	flying  bool
+
+	added   bus.Mark // of the newest messages
+	done    bus.Mark // stored up to here
+	ack     bus.Ack  // of the newest stored frame
+	cursor  uint64   // the last command whose outcome is in a frame that was handed out
+	waiting []waitingEffects
+	confirm *session.CallModel // a model call that waits for a fresh acknowledgement
+}
+
+// job is a frame to append; one without messages confirms the claim.
+type job struct {
+	messages []schemas.Message
+	mark     bus.Mark
+	cursor   uint64
+	confirm  *session.CallModel
+}
+
+type result struct {
+	job
+	ack bus.Ack
+	err error
+}
+
+type waitingEffects struct {
+	mark    bus.Mark
+	effects []session.Effect
+}
+
+// backlogBytes is how much may wait for the frame in flight before the model and the tools are
+// held back.
+const backlogBytes = 512 << 10
+
+func newAppender() appender {
+	return appender{jobs: make(chan job), results: make(chan result, 1)}
+}
+
+// backlog reports that producers should wait.
+func (a *appender) backlog() bool { return a.batch.Size() > backlogBytes }
+
+// quiet reports that nothing is on its way to the log and no effect waits for it.
+func (a *appender) quiet() bool {
+	return !a.flying && a.batch.Empty() && len(a.waiting) == 0 && a.confirm == nil
+}
+
+// add queues what a step asks for. Effects without messages wait for whatever was added before.
+func (r *runner) add(out session.Output) {
+	if len(out.Messages) > 0 {
+		mark, err := r.batch.Add(out.Messages...)
+		if err != nil { // a message that can't be encoded: nothing the core makes
+			r.cancel(fmt.Errorf("append: %w", err))
+			return
+		}
+		r.added = mark
+	}
+	if len(out.Effects) == 0 {
+		return
+	}
+	if r.added <= r.done && r.batch.Empty() && !r.flying {
+		r.perform(out.Effects, r.ack)
+		return
+	}
+	r.waiting = append(r.waiting, waitingEffects{mark: r.added, effects: out.Effects})
+}
+
+// flush hands the next frame out, if none is in flight.
+func (r *runner) flush() error {
+	if r.flying || (r.batch.Empty() && r.confirm == nil) {
+		return nil
+	}
+	j := job{confirm: r.confirm}
+	if r.confirm == nil {
+		j.messages, j.mark = r.batch.Take(r.e.conn.MaxFrame())
+		for _, m := range j.messages {
+			if p, ok := m.Payload.(*schemas.CommandOutcome); ok {
+				r.cursor = max(r.cursor, p.Sequence)
+			}
+		}
+	}
+	j.cursor = r.cursor
+	r.confirm = nil
+	select {
+	case r.jobs <- j:
+		r.flying = true
+		return nil
+	case <-r.ctx.Done():
+		return context.Cause(r.ctx)
+	}
+}
+
+// appendFrames is the goroutine that talks to the broker for the loop.
+func (r *runner) appendFrames(ctx context.Context) {
+	for {
+		select {
+		case j := <-r.jobs:
+			out := result{job: j}
+			if j.confirm != nil {
+				out.ack, out.err = r.owner.Confirm(ctx)
+			} else {
+				out.ack, out.err = r.owner.Append(ctx, j.messages, j.cursor)
+			}
+			r.results <- out
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// stored notes an acknowledged frame and lets the effects go that waited for it.
+func (r *runner) stored(res result) error {
+	if err := r.storedOnly(res); err != nil {
+		return err
+	}
+	if res.confirm != nil {
+		r.startModel(*res.confirm)
+	}
+	for len(r.waiting) > 0 && r.waiting[0].mark <= r.done {
+		w := r.waiting[0]
+		r.waiting = r.waiting[1:]
+		r.perform(w.effects, res.ack)
+	}
+	return nil
+}
+
+// storedOnly notes an acknowledged frame without any effect.
+func (r *runner) storedOnly(res result) error {
+	r.flying = false
+	if res.err != nil {
+		return res.err
+	}
+	r.ack = res.ack
+	r.appended = time.Now()
+	if res.confirm == nil {
+		r.done = res.mark
+	}
+	return nil
+}

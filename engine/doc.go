@@ -1,0 +1,28 @@
+// Package engine runs sessions: it takes their commands, calls models, has tools executed, and
+// appends everything to the session's log.
+//
+// An [Engine] is one process's share of the work. Engines share nothing but the broker; any of
+// them may be killed at any moment, and another goes on from the log. Reading order:
+//
+//	engine.go      what an engine is made of, start and stop
+//	route.go       a wake-up arrives: is the session ours, somebody's, or nobody's?
+//	runner.go      one goroutine that owns one session, and its loop
+//	own.go         claiming a session and folding its log; letting it go
+//	append.go      one frame in flight; effects that wait for it
+//	effect.go      carrying out effects: the model, tools, answers
+//	toolcall.go    one tool call from its first record to its last
+//	watch.go       who lives, whose sessions need somebody, are our own loops alive
+//	projector.go   the session logs become the trace
+//	queries.go     what people ask of the trace
+//
+// What a session does is decided in engine/internal/session, which is pure. Here is the I/O
+// around it, under these rules:
+//
+//   - A session has at most one owner: appends carry the fence of its claim, and the broker
+//     refuses them once there is a newer one. An owner that is refused drops the session at
+//     once, without another effect.
+//   - An effect outside the log happens only after the frame that announces it is acknowledged.
+//     A model call besides needs that acknowledgement to be fresh.
+//   - What can be lost is a model call that another owner repeats: an engine that is stopped
+//     between acknowledgement and call makes a call that records nothing.
+package engine

@@ -1,0 +1,188 @@
+package engine
+
+import (
+	"context"
+	"time"
+
+	"braid/bus"
+	"braid/engine/internal/session"
+	"braid/llm"
+	"braid/schemas"
+)
+
+// modelCall is the model call in progress, if any.
+type modelCall struct {
+	request uint64
+	cancel  context.CancelFunc
+}
+
+// perform carries out effects whose messages are stored. ack is that of the frame that stored
+// them.
+func (r *runner) perform(effects []session.Effect, ack bus.Ack) {
+	for _, effect := range effects {
+		switch e := effect.(type) {
+		case session.Answer:
+			r.answer(e.Outcome, ack)
+		case session.ListTools:
+			r.spawn(r.listTools)
+		case session.CallModel:
+			if ack.Fresh(time.Now()) {
+				r.startModel(e)
+			} else {
+				r.confirm = &e
+			}
+		case session.StopModel:
+			r.stopModel(e.Request)
+		case session.StartTool:
+			r.startTool(e)
+		case session.CancelTool:
+			r.cancelTool(e.ToolCallID)
+		case session.ResendOutput:
+			r.resend(e)
+		case session.WaitRetry:
+			r.waitRetry(e.Delay)
+		}
+	}
+}
+
+// answer tells a command's sender its outcome, which is recorded by now.
+func (r *runner) answer(o schemas.Outcome, ack bus.Ack) {
+	c, ok := r.commands[o.CommandID]
+	if !ok {
+		return
+	}
+	delete(r.commands, o.CommandID)
+	o.Log = ack.Sequence
+	if err := r.e.conn.Reply(c, o); err != nil {
+		r.log.Debug().Err(err).Msg("reply")
+	}
+	r.acknowledgeLater()
+}
+
+// acknowledgeLater acknowledges, on another goroutine, the wake-ups whose commands all have
+// their outcome stored. The session's running key was stored before, so that from here on
+// nothing but that key is needed to find the session if this engine is lost.
+func (r *runner) acknowledgeLater() {
+	upTo := r.read
+	for _, c := range r.commands {
+		upTo = min(upTo, c.Sequence-1)
+	}
+	var due, rest []bus.WakeUp
+	for _, w := range r.tenure.wakes {
+		if w.Sequence <= upTo {
+			due = append(due, w)
+		} else {
+			rest = append(rest, w)
+		}
+	}
+	r.tenure.wakes = rest
+	if len(due) == 0 {
+		return
+	}
+	r.spawn(func(ctx context.Context) {
+		for _, w := range due {
+			if w.AckSubject == "" {
+				continue // rung by this runner itself
+			}
+			if err := r.e.conn.Ack(ctx, w); err != nil && ctx.Err() == nil {
+				r.log.Debug().Err(err).Msg("acknowledge") // it rings again, to no effect
+			}
+		}
+	})
+}
+
+// listTools takes the session's snapshot of what toolrunners offer.
+func (r *runner) listTools(ctx context.Context) {
+	for {
+		tools, conflicts, err := r.e.conn.Tools(ctx, r.ref.Project, r.e.beat)
+		for _, c := range conflicts {
+			r.log.Warn().Str("tool", c.Name).Msg("toolrunners define one tool differently")
+		}
+		if err == nil {
+			r.report(session.ToolsListed{Tools: tools})
+			return
+		}
+		r.log.Warn().Err(err).Msg("can't list tools")
+		pause(ctx, nakLater)
+		if ctx.Err() != nil {
+			return
+		}
+	}
+}
+
+// startModel calls the model on a goroutine of its own, which reports to the loop.
+func (r *runner) startModel(e session.CallModel) {
+	task := r.state.Task
+	if task == nil || task.Request == nil || !task.Request.Open || task.Request.ID != e.Request {
+		return // aborted while it waited
+	}
+	meta := r.state.Meta
+	model, err := r.e.models.Open(meta.Provider + "/" + meta.ModelID)
+	if err != nil {
+		known := asError(err)
+		r.spawn(func(context.Context) {
+			r.report(session.ModelEnded{
+				Request: e.Request, Status: schemas.StopFailed,
+				Failure: &schemas.ErrorInfo{Kind: llm.KindInput, Provider: meta.Provider, Message: known.Message},
+			})
+		})
+		return
+	}
+	request := llm.Request{
+		Session: r.ref, Model: meta.ModelID, System: meta.SystemPrompt,
+		Tools: r.state.ToolList, Input: e.Input, Attempt: e.Attempt,
+	}
+	ctx, cancel := context.WithCancel(r.ctx)
+	r.model = modelCall{request: e.Request, cancel: cancel}
+	r.helper.Go(func() {
+		defer cancel()
+		r.callModel(ctx, model, request, e.Request)
+	})
+}
+
+// callModel makes the call and reports its end.
+func (r *runner) callModel(ctx context.Context, model llm.Model, request llm.Request, id uint64) {
+	var said []schemas.Message
+	outcome := model.Stream(ctx, request, func(m schemas.Message) error {
+		if !m.Partial() {
+			said = append(said, m)
+		}
+		select {
+		case r.stream <- session.ModelMessage{Request: id, Message: m}:
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	})
+	ended := session.ModelEnded{Request: id, Status: outcome.Status}
+	if outcome.Usage != nil {
+		ended.Usage = *outcome.Usage
+	} else {
+		ended.Usage, ended.Estimated = llm.EstimateUsage(request, said), true
+	}
+	if outcome.Error != nil {
+		info := outcome.Error.Info()
+		ended.Failure, ended.RetryAfter = &info, outcome.Error.RetryAfter
+	}
+	// Behind its messages, on the same way, so that none is overtaken.
+	select {
+	case r.stream <- ended:
+	case <-r.ctx.Done():
+	}
+}
+
+// stopModel cancels the model call; 0 means whichever runs.
+func (r *runner) stopModel(request uint64) {
+	if r.model.cancel != nil && (request == 0 || r.model.request == request) {
+		r.model.cancel()
+		r.model = modelCall{}
+	}
+}
+
+// waitRetry reports when the delay is over. The timer ends with the tenure.
+func (r *runner) waitRetry(delay time.Duration) {
+	r.spawn(func(ctx context.Context) {
+		pause(ctx, delay)
+		r.report(session.RetryDue{})
+	})
+}

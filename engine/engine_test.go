@@ -1,0 +1,218 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/rs/zerolog"
+
+	"braid/bus"
+	"braid/bus/bustest"
+	"braid/llm"
+	"braid/llm/scripted"
+	"braid/llm/shell"
+	"braid/schemas"
+	"braid/trace"
+)
+
+// house is a broker with what a test needs around it.
+type house struct {
+	t      *testing.T
+	broker *bustest.Broker
+	conn   *bus.Conn // the test's own
+	models *llm.Catalog
+}
+
+func newHouse(t *testing.T, b *bustest.Broker, scripts map[string]string) *house {
+	t.Helper()
+	parsed := map[string]*scripted.Script{}
+	for name, text := range scripts {
+		s, err := scripted.Parse([]byte(text))
+		if err != nil {
+			t.Fatalf("script %s: %v", name, err)
+		}
+		parsed[name] = s
+	}
+	models, err := llm.NewCatalog(&shell.Provider{}, scripted.New(parsed))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &house{t: t, broker: b, conn: b.Conn(t), models: models}
+}
+
+// testTiming is short where tests would wait, and as in production where a race would show.
+var testTiming = Timing{Rest: 20 * time.Millisecond, Suspend: 50 * time.Millisecond, Tail: 20 * time.Millisecond, Ring: 500 * time.Millisecond, Watch: 100 * time.Millisecond}
+
+func testLog(t *testing.T) zerolog.Logger {
+	if os.Getenv("BRAID_TEST_LOG") == "" {
+		return zerolog.Nop()
+	}
+	return zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.DebugLevel)
+}
+
+// engine starts an engine with a connection and a trace of its own.
+func (h *house) engine(name string) *Engine {
+	h.t.Helper()
+	store, err := trace.Open(h.t.TempDir(), trace.Options{Logger: zerolog.Nop()})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	h.t.Cleanup(func() { _ = store.Close() })
+	conn := h.broker.Conn(h.t)
+	e, err := Start(context.Background(), Options{
+		Conn: conn, Trace: store, Models: h.models, Instance: name, Timing: testTiming, Log: testLog(h.t),
+	})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	h.t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		if err := e.Stop(ctx); err != nil {
+			h.t.Errorf("stop %s: %v", name, err)
+		}
+	})
+	return e
+}
+
+// send sends a command and returns its outcome.
+func (h *house) send(c schemas.Command) schemas.Outcome {
+	h.t.Helper()
+	o, _, err := h.conn.SendAndWait(context.Background(), c, 20*time.Second)
+	if err != nil {
+		h.t.Fatalf("%s: %v", c.Type, err)
+	}
+	return o
+}
+
+var ref = schemas.SessionRef{Project: "p", ID: "s"}
+
+func (h *house) create(model string, mode schemas.ApprovalMode) {
+	h.t.Helper()
+	o := h.send(schemas.Command{ID: "create", Type: schemas.CommandCreate, Session: ref, Create: &schemas.CreateBody{Model: model, ApprovalMode: mode}})
+	if o.Code != schemas.CodeApplied {
+		h.t.Fatalf("create: %+v", o)
+	}
+}
+
+func (h *house) task(id, prompt string) {
+	h.t.Helper()
+	o := h.send(schemas.Command{ID: id, Type: schemas.CommandTask, Session: ref, Task: &schemas.TaskBody{Prompt: prompt}})
+	if o.Code != schemas.CodeApplied {
+		h.t.Fatalf("task: %+v", o)
+	}
+}
+
+// follow reads the session's stream from the beginning until done says so, checking every
+// guarantee on the way.
+func (h *house) follow(done func(schemas.Message) bool) []schemas.Message {
+	h.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	f, err := h.conn.Follow(ctx, ref, bus.FollowOptions{Beginning: true})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	defer f.Close()
+	checker := schemas.NewChecker(schemas.ViewFeed)
+	var messages []schemas.Message
+	for {
+		ev, err := f.Next(ctx)
+		if err != nil {
+			h.t.Fatalf("follow: %v\n%s", err, dump(messages))
+		}
+		frame, ok := ev.(bus.Frame)
+		if !ok {
+			continue
+		}
+		for _, e := range frame.Entries() {
+			messages = append(messages, e.Message)
+			if v := checker.Add(e); len(v) > 0 {
+				h.t.Fatalf("violations: %v\n%s", v, dump(messages))
+			}
+			if done(e.Message) {
+				return messages
+			}
+		}
+	}
+}
+
+func taskEnded(m schemas.Message) bool { return m.Kind() == schemas.KindTaskEnd }
+
+func dump(messages []schemas.Message) string {
+	var b strings.Builder
+	for _, m := range messages {
+		line, _ := schemas.Encode(m)
+		fmt.Fprintf(&b, "%s\n", line)
+	}
+	return b.String()
+}
+
+// killable starts an engine that the test kills; it is not stopped at the end.
+func (h *house) killable(name string) *Engine {
+	h.t.Helper()
+	store, err := trace.Open(h.t.TempDir(), trace.Options{Logger: zerolog.Nop()})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	h.t.Cleanup(func() { _ = store.Close() })
+	e, err := Start(context.Background(), Options{
+		Conn: h.broker.Conn(h.t), Trace: store, Models: h.models, Instance: name, Timing: testTiming, Log: testLog(h.t),
+	})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return e
+}
+
+func TestOneTask(t *testing.T) {
+	h := newHouse(t, bustest.Single(t), nil)
+	h.engine("e1")
+	h.create("shell/demo", schemas.ApproveAll)
+	h.task("t1", "hello")
+	kinds := []schemas.Kind{}
+	for _, m := range h.follow(taskEnded) {
+		kinds = append(kinds, m.Kind())
+	}
+	want := []schemas.Kind{
+		schemas.KindCommandOutcome, schemas.KindSessionMeta, schemas.KindCommandOutcome, schemas.KindText,
+		schemas.KindToolListReady, schemas.KindRequestBegin,
+		schemas.KindPartialText, schemas.KindPartialText, schemas.KindPartialText, schemas.KindText,
+		schemas.KindTokenUsage, schemas.KindRequestEnd, schemas.KindTaskEnd,
+	}
+	if diff := cmp.Diff(want, kinds); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+// An engine dies while its model streams: another closes what was open, and goes on.
+func TestTakeoverWhileTheModelStreams(t *testing.T) {
+	h := newHouse(t, bustest.Single(t), map[string]string{"slow": `
+turns:
+  - attempts: [1]
+    steps:
+      - text: [one, " two"]
+      - wait: never
+      - text: three
+  - attempts: [2]
+    steps:
+      - text: done
+`})
+	first := h.killable("e1")
+	h.engine("e2")
+	h.create("scripted/slow", schemas.ApproveAll)
+	h.task("t1", "go")
+	owner := first
+	h.follow(func(m schemas.Message) bool {
+		p, ok := m.Payload.(*schemas.PartialText)
+		return ok && strings.Contains(p.Text, "two")
+	})
+	_ = owner
+	first.kill()
+	t.Log(dump(h.follow(taskEnded)))
+}

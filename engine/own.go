@@ -1,0 +1,284 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"braid/bus"
+	"braid/engine/internal/session"
+	"braid/schemas"
+)
+
+// maxTakeovers is how many owners in a row may be lost without getting anything done before the
+// session's task is given up: something about it kills engines.
+const maxTakeovers = 5
+
+// own claims the session, folds its log and runs it until the tenure ends.
+func (r *runner) own(ctx context.Context) (err error) {
+	claimed, err := r.takeClaim(ctx)
+	if err != nil {
+		return fmt.Errorf("claim: %w", err)
+	}
+	r.tenure = newTenure(ctx, r.ref, claimed.owner)
+	r.desk = newToolDesk(r)
+	defer func() {
+		r.cancel(errTenureEnded)
+		r.desk.close()
+		r.helper.Wait()
+	}()
+	if err := r.load(); err != nil {
+		return fmt.Errorf("load: %w", err)
+	}
+	r.spawn(r.appendFrames)
+	if err := r.begin(claimed); err != nil {
+		return err
+	}
+	err = r.loop()
+	if errors.Is(err, errLeaving) {
+		return r.depart()
+	}
+	return err
+}
+
+// claimed is a fresh claim and the one it replaced.
+type claimed struct {
+	owner     *bus.Owner
+	before    bus.Claim
+	takeovers int
+}
+
+// takeClaim takes the session by compare-and-set on the last claim seen.
+func (r *runner) takeClaim(ctx context.Context) (claimed, error) {
+	if r.released {
+		claim, _, err := r.e.conn.LastClaim(ctx, r.ref)
+		if err != nil {
+			return claimed{}, err
+		}
+		r.claim, r.released = claim, false
+		if claim.State == bus.ClaimHeld || claim.State == bus.ClaimDeleted {
+			return claimed{}, fmt.Errorf("%w: it is %s by %s", bus.ErrClaimLost, claim.State, claim.Instance)
+		}
+	}
+	before := r.claim
+	takeovers := 0
+	if before.State == bus.ClaimHeld {
+		achieved, err := r.achieved(ctx, before)
+		if err != nil {
+			return claimed{}, err
+		}
+		if !achieved {
+			takeovers = before.Takeovers + 1
+		}
+	}
+	owner, err := r.e.conn.Claim(ctx, r.ref, bus.ClaimRequest{Instance: r.e.instance, After: before, Takeovers: takeovers})
+	if err != nil {
+		return claimed{}, err
+	}
+	return claimed{owner: owner, before: before, takeovers: takeovers}, nil
+}
+
+// achieved reports whether the owner of a claim got anything done: a recorded message other than
+// those by which it closed what it had found. A stale answer errs on the side of no.
+func (r *runner) achieved(ctx context.Context, claim bus.Claim) (bool, error) {
+	for f, err := range r.e.conn.ReadFrames(ctx, r.ref, claim.Sequence, 0, bus.LogOnly) {
+		if err != nil {
+			return false, err
+		}
+		for _, m := range f.Messages {
+			if substance(m) {
+				return true, nil
+			}
+		}
+	}
+	return false, nil
+}
+
+func substance(m schemas.Message) bool {
+	switch p := m.Payload.(type) {
+	case *schemas.OwnerChanged, *schemas.Checkpoint, *schemas.RequestBegin:
+		return false
+	case *schemas.RequestEnd:
+		return p.Status == schemas.StopCompleted
+	case *schemas.Text:
+		return p.StopReason == ""
+	case *schemas.Thinking:
+		return p.StopReason == ""
+	case *schemas.ToolCall:
+		return p.StopReason == ""
+	}
+	return m.Recorded()
+}
+
+func newTenure(ctx context.Context, ref schemas.SessionRef, owner *bus.Owner) *tenure {
+	t := &tenure{
+		owner: owner, state: session.New(ref),
+		appender: newAppender(),
+		urgent:   make(chan func(), 64),
+		stream:   make(chan session.Event, 256),
+		commands: map[string]bus.StoredCommand{},
+		calls:    map[string]*toolCall{},
+		appended: time.Now(), marked: time.Now(),
+	}
+	t.ctx, t.cancel = context.WithCancelCause(ctx)
+	return t
+}
+
+// load says that the session is in motion here, and folds its log up to its true ends, both at
+// once.
+func (r *runner) load() error {
+	g, ctx := errgroup.WithContext(r.ctx)
+	g.Go(func() (err error) {
+		r.running, err = r.e.conn.MarkRunning(ctx, r.e.instance, r.ref)
+		if err != nil {
+			return err
+		}
+		return r.e.conn.ClearOthers(ctx, r.ref, r.e.instance, r.running)
+	})
+	g.Go(func() error { return r.fold(ctx) })
+	return g.Wait()
+}
+
+// fold rebuilds the session's state. Fragments matter only since the last point at which
+// nothing was open, a request_begin or a checkpoint: up to there the trace's recorded messages
+// suffice; from there on all frames are read from the stream. So a long session costs a scan of
+// the trace and a short read.
+func (r *runner) fold(ctx context.Context) error {
+	ends, err := r.owner.Ends(ctx)
+	if err != nil {
+		return err
+	}
+	point := uint64(0)
+	if head, found, err := r.e.store.Head(r.ref); err != nil {
+		return fmt.Errorf("read the trace: %w", err)
+	} else if found && head.Epoch == r.e.conn.Epoch(r.ref) && head.Sequence <= ends.Log {
+		if point, err = r.foldTrace(ctx); err != nil {
+			return fmt.Errorf("read the trace: %w", err)
+		}
+	}
+	for f, err := range r.owner.Replay(ctx, bus.Point{Sequence: max(point, 1) - 1}, bus.LogAndLive) {
+		if err != nil {
+			return err
+		}
+		r.touch()
+		for _, m := range f.Messages {
+			r.state.Apply(m)
+		}
+	}
+	return nil
+}
+
+// foldTrace folds the trace's messages before the last quiet point, and returns its sequence.
+func (r *runner) foldTrace(ctx context.Context) (point uint64, err error) {
+	var open []schemas.Entry // since the last quiet point
+	_, err = r.e.store.Load(ctx, r.ref, func(e schemas.Entry) error {
+		r.touch()
+		switch e.Message.Payload.(type) {
+		case *schemas.RequestBegin, *schemas.Checkpoint, *schemas.TaskEnd:
+			for len(open) > 0 && open[0].Position.Sequence < e.Position.Sequence {
+				r.state.Apply(open[0].Message)
+				open = open[1:]
+			}
+			point = e.Position.Sequence
+		}
+		open = append(open, e)
+		return nil
+	})
+	return point, err
+}
+
+// begin takes the loaded session up where it was left.
+func (r *runner) begin(c claimed) error {
+	r.state.Own(r.owner.Fence())
+	r.cursor = r.state.Cursor
+	taken := session.TakenOver{To: r.e.instance}
+	if r.state.Task != nil && !(c.before.State == bus.ClaimReleased && r.state.Suspendable()) {
+		taken.From, taken.Cause = c.before.Instance, "lost"
+		if c.before.State == bus.ClaimReleased {
+			taken.Cause = "handover"
+		}
+	}
+	if c.takeovers >= maxTakeovers {
+		r.log.Error().Int("takeovers", c.takeovers).Msg("a session lost its owners again and again; its task is given up")
+		r.step(session.GaveUp{Message: "the task was given up: it lost its engine again and again"})
+	}
+	r.step(taken)
+	return r.readCommands(r.takeWakes())
+}
+
+// letGo ends a tenure that has nothing to do. What is read before the release is taken; what
+// comes after it is found by reading once more.
+func (r *runner) letGo(why error) error {
+	commands, err := r.e.conn.ReadCommands(r.ctx, r.ref, max(r.read, r.state.Cursor), 0)
+	if err != nil {
+		return fmt.Errorf("read commands: %w", err)
+	}
+	if len(commands) > 0 {
+		r.idle = time.Time{}
+		return r.readCommands(commands[len(commands)-1].Sequence)
+	}
+	if err := r.owner.PublishTail(); err != nil {
+		r.log.Debug().Err(err).Msg("mark the end")
+	}
+	if err := r.release(); err != nil {
+		return err
+	}
+	if err := r.e.conn.ClearRunning(r.ctx, r.e.instance, r.ref, r.running); err != nil {
+		r.log.Warn().Err(err).Msg("the session's running key was left behind")
+	}
+	late, err := r.e.conn.ReadCommands(r.ctx, r.ref, max(r.read, r.state.Cursor), 0)
+	if err == nil && len(late) > 0 {
+		// Its wake-up rings as well; this only saves the wait.
+		last := late[len(late)-1]
+		r.accept(bus.WakeUp{Session: r.ref, Lane: last.Lane, Sequence: last.Sequence})
+	}
+	return why
+}
+
+// release publishes that nobody owns the session.
+func (r *runner) release() error {
+	if err := r.owner.Release(r.ctx, bus.ClaimReleased); err != nil {
+		return fmt.Errorf("release: %w", err)
+	}
+	r.released = true
+	return nil
+}
+
+// depart hands the session over: what was appended is stored, the claim released, and another
+// engine rung for.
+func (r *runner) depart() error {
+	r.stopModel(0)
+	for !r.quiet() {
+		if err := r.flush(); err != nil {
+			return err
+		}
+		r.waiting, r.confirm = nil, nil // effects are the next owner's
+		if r.quiet() {
+			break
+		}
+		select {
+		case result := <-r.results:
+			if err := r.storedOnly(result); err != nil {
+				return err
+			}
+		case <-r.ctx.Done():
+			return context.Cause(r.ctx)
+		}
+	}
+	if err := r.release(); err != nil {
+		return err
+	}
+	if !r.state.AtRest() {
+		if err := r.e.conn.Wake(r.ctx, r.ref); err != nil {
+			return fmt.Errorf("ring for another engine: %w", err)
+		}
+		return errLeaving
+	}
+	if err := r.e.conn.ClearRunning(r.ctx, r.e.instance, r.ref, r.running); err != nil {
+		r.log.Warn().Err(err).Msg("the session's running key was left behind")
+	}
+	return errLeaving
+}

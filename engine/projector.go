@@ -1,0 +1,166 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"braid/bus"
+	"braid/schemas"
+	"braid/trace"
+)
+
+// projector writes every session's recorded messages into this engine's trace, shard by shard,
+// in stream order. The trace can always be rebuilt from the streams: one that is not of this
+// broker, or ahead of it, is dropped and written again.
+type projector struct {
+	conn  *bus.Conn
+	store *trace.Store
+	log   zerolog.Logger
+
+	mu struct {
+		sync.Mutex
+		applied []uint64      // by shard
+		changed chan struct{} // closed and renewed when one moves
+	}
+}
+
+// newProjector checks the trace against the broker before anything is read from it.
+func newProjector(conn *bus.Conn, store *trace.Store, log zerolog.Logger) (*projector, error) {
+	p := &projector{conn: conn, store: store, log: log}
+	p.mu.applied = make([]uint64, conn.Shards())
+	p.mu.changed = make(chan struct{})
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	for shard := range conn.Shards() {
+		mark, err := p.verify(ctx, shard)
+		if err != nil {
+			return nil, fmt.Errorf("check the trace of shard %d: %w", shard, err)
+		}
+		p.mu.applied[shard] = mark.Sequence
+	}
+	return p, nil
+}
+
+// verify returns where the shard's trace ends, after dropping one that does not belong to the
+// shard's stream.
+func (p *projector) verify(ctx context.Context, shard int) (trace.Mark, error) {
+	mark, found, err := p.store.Applied(shard)
+	if err != nil || !found {
+		return trace.Mark{}, err
+	}
+	if mark.Epoch == p.conn.ShardEpoch(shard) {
+		holds, err := p.conn.ShardHolds(ctx, shard, mark.Sequence, mark.FrameID)
+		if err != nil || holds {
+			return mark, err
+		}
+	}
+	p.log.Warn().Int("shard", shard).Uint64("applied", mark.Sequence).
+		Msg("the trace is not of this stream and is rebuilt")
+	return trace.Mark{}, p.store.Reset(shard)
+}
+
+// run projects all shards until ctx ends.
+func (p *projector) run(ctx context.Context) {
+	var wg sync.WaitGroup
+	for shard := range p.conn.Shards() {
+		wg.Go(func() { p.project(ctx, shard) })
+	}
+	wg.Wait()
+}
+
+// project follows one shard. When writing fails (a full disk) sessions go on, and the shard is
+// tried again from where the trace ends.
+func (p *projector) project(ctx context.Context, shard int) {
+	for ctx.Err() == nil {
+		err := p.conn.ConsumeLog(ctx, shard, p.at(shard)+1, func(records []bus.LogRecord) error {
+			return p.apply(ctx, shard, records)
+		})
+		if ctx.Err() != nil {
+			return
+		}
+		p.log.Error().Err(err).Int("shard", shard).Msg("the trace falls behind")
+		if errors.Is(err, bus.ErrTailLost) {
+			if err := p.store.Reset(shard); err == nil {
+				p.moved(shard, 0)
+				continue
+			}
+		}
+		pause(ctx, 5*time.Second)
+	}
+}
+
+// apply writes one fetch of records as one batch.
+func (p *projector) apply(ctx context.Context, shard int, records []bus.LogRecord) error {
+	if len(records) == 0 {
+		return nil
+	}
+	frames := make([]trace.Frame, 0, len(records))
+	mark := trace.Mark{Epoch: p.conn.ShardEpoch(shard)}
+	for _, rec := range records {
+		mark.Sequence = rec.Sequence
+		if rec.Deleted != nil {
+			mark.FrameID, mark.Fence = "", 0
+			frames = append(frames, trace.Frame{
+				Shard: shard, Epoch: mark.Epoch, Session: *rec.Deleted, Sequence: rec.Sequence, Fence: rec.Sequence, Deleted: true,
+			})
+			continue
+		}
+		mark.FrameID, mark.Fence = rec.Frame.ID, rec.Frame.Header.Fence
+		frames = append(frames, traceFrame(shard, rec.Frame))
+	}
+	if err := p.store.Apply(ctx, shard, frames, mark); err != nil {
+		return err
+	}
+	p.moved(shard, mark.Sequence)
+	return nil
+}
+
+// moved notes how far a shard is, and tells who waits for it.
+func (p *projector) moved(shard int, sequence uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.mu.applied[shard] = sequence
+	close(p.mu.changed)
+	p.mu.changed = make(chan struct{})
+}
+
+func traceFrame(shard int, f bus.Frame) trace.Frame {
+	return trace.Frame{
+		Shard: shard, Epoch: f.Header.Epoch, Session: f.Session, Sequence: f.Sequence,
+		Fence: f.Header.Fence, N: f.Header.N, Prev: f.Header.Prev, Cursor: f.Header.Cursor,
+		ID: f.ID, Time: f.Time, Entries: f.Entries(),
+	}
+}
+
+func (p *projector) at(shard int) uint64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.mu.applied[shard]
+}
+
+// await returns once the trace has seen a session up to a sequence of its stream. It fails with
+// CodeUnavailable when ctx ends before.
+func (p *projector) await(ctx context.Context, ref schemas.SessionRef, least uint64) error {
+	shard := p.conn.Shard(ref)
+	for {
+		p.mu.Lock()
+		at, changed := p.mu.applied[shard], p.mu.changed
+		p.mu.Unlock()
+		if at >= least {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			if err := p.store.Degraded(); err != nil {
+				return errors.Join(schemas.Errorf(schemas.CodeUnavailable, "the trace can't be written: its disk failed"), err)
+			}
+			return schemas.Errorf(schemas.CodeUnavailable, "this engine's trace is at %d, behind %d; try again", at, least)
+		}
+	}
+}

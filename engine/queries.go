@@ -1,0 +1,209 @@
+package engine
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"braid/bus"
+	"braid/schemas"
+	"braid/trace"
+)
+
+// Bounds of answers: pages, so that an answer fits one message.
+const (
+	pageMessages = 500
+	pageBytes    = 512 << 10
+	pageSessions = 100
+	// catchUp is how long a question waits for the trace to have seen what the asker has.
+	catchUp = 5 * time.Second
+)
+
+// answer answers one question about sessions from this engine's trace.
+func (e *Engine) answer(ctx context.Context, q bus.Query) (any, error) {
+	ctx, cancel := context.WithTimeout(ctx, catchUp)
+	defer cancel()
+	if q.Op == bus.QuerySessions {
+		return e.answerSessions(ctx, q)
+	}
+	if err := q.Ref().Validate(); err != nil {
+		return nil, err
+	}
+	if q.Op == bus.QueryOutcome {
+		return e.answerOutcome(ctx, q)
+	}
+	if err := e.projector.await(ctx, q.Ref(), q.LeastSequence); err != nil {
+		return nil, err
+	}
+	switch q.Op {
+	case bus.QuerySession:
+		return e.answerSession(q)
+	case bus.QueryMessages:
+		return e.answerMessages(ctx, q)
+	case bus.QueryExport:
+		return e.answerExport(ctx, q)
+	}
+	return nil, schemas.Errorf(schemas.CodeInvalid, "no question is called %q", q.Op)
+}
+
+// answerOutcome looks a command's outcome up. A command is not in the trace before it has one, so
+// the asker's least sequence, which is the command's own, can't be waited for: the asker asks
+// again.
+func (e *Engine) answerOutcome(ctx context.Context, q bus.Query) (any, error) {
+	var args bus.OutcomeArgs
+	if err := q.DecodeArgs(&args); err != nil {
+		return nil, err
+	}
+	if err := schemas.ValidateName("command_id", args.CommandID); err != nil {
+		return nil, err
+	}
+	o, found, err := e.store.Outcome(q.Ref(), args.CommandID)
+	if err != nil {
+		return nil, err
+	}
+	if found {
+		return o, nil
+	}
+	return e.unrecordedOutcome(ctx, q, args.CommandID)
+}
+
+// unrecordedOutcome is the outcome of a command on a session that does not exist, which has no
+// log to record one in; it follows from the commands alone.
+func (e *Engine) unrecordedOutcome(ctx context.Context, q bus.Query, id string) (any, error) {
+	notYet := schemas.Errorf(schemas.CodeNotFound, "command %s has no outcome yet", id)
+	claim, claimed, err := e.conn.LastClaim(ctx, q.Ref())
+	if err != nil || q.LeastSequence == 0 {
+		return nil, notYet
+	}
+	o := schemas.Outcome{CommandID: id, Sequence: q.LeastSequence}
+	if claimed {
+		if claim.State != bus.ClaimDeleted {
+			return nil, notYet
+		}
+		o.Code, o.Message = schemas.CodeDeleted, "session "+q.Session+" was deleted"
+		return o, nil
+	}
+	commands, err := e.conn.ReadCommands(ctx, q.Ref(), 0, q.LeastSequence)
+	if err != nil {
+		return nil, notYet
+	}
+	for _, c := range commands {
+		if c.Type == schemas.CommandCreate {
+			return nil, notYet
+		}
+	}
+	o.Code, o.Message = schemas.CodeUnknownSession, "there is no session "+q.Session
+	return o, nil
+}
+
+func (e *Engine) answerSessions(ctx context.Context, q bus.Query) (any, error) {
+	var args bus.SessionsArgs
+	if err := q.DecodeArgs(&args); err != nil {
+		return nil, err
+	}
+	limit := args.Limit
+	if limit <= 0 || limit > pageSessions {
+		limit = pageSessions
+	}
+	found, err := e.store.Sessions(ctx, q.Project, trace.Paging{Limit: limit, Cursor: args.Cursor})
+	if err != nil {
+		return nil, err
+	}
+	page := bus.SessionsPage{Sessions: make([]bus.SessionInfo, 0, len(found.Sessions)), Next: found.Next}
+	for _, s := range found.Sessions {
+		page.Sessions = append(page.Sessions, e.info(s))
+	}
+	return page, nil
+}
+
+func (e *Engine) answerSession(q bus.Query) (any, error) {
+	s, found, err := e.store.Session(q.Ref())
+	if err != nil {
+		return nil, err
+	}
+	if !found {
+		return nil, unknownSession(q)
+	}
+	return e.info(s), nil
+}
+
+func unknownSession(q bus.Query) error {
+	return schemas.Errorf(schemas.CodeUnknownSession, "there is no session %s", q.Session)
+}
+
+// info is a trace's description of a session as it travels.
+func (e *Engine) info(s trace.SessionInfo) bus.SessionInfo {
+	out := bus.SessionInfo{
+		Session: s.Session, Agent: s.Agent, Model: s.Model, State: stateText(s.State),
+		Created: schemas.FormatTime(s.Created), LastActivity: schemas.FormatTime(s.LastActivity),
+		Title: s.Title, Tasks: int(s.Tasks), Turns: int(s.Turns), TotalTokens: s.Usage.Total,
+		Epoch: s.Head.Epoch, LastSequence: s.Head.Sequence,
+	}
+	for _, p := range s.Pending {
+		r := p.Request
+		out.Pending = append(out.Pending, bus.PendingApproval{
+			ToolCallID: r.ToolCallID, Name: r.Name, Arguments: r.Arguments, Hash: r.Hash, Deadline: r.Deadline,
+		})
+	}
+	return out
+}
+
+// stateText is a session's state in the words clients know.
+func stateText(s trace.State) string {
+	if s == trace.StateWaitingApproval {
+		return "waiting"
+	}
+	return string(s)
+}
+
+func (e *Engine) answerMessages(ctx context.Context, q bus.Query) (any, error) {
+	var args bus.MessagesArgs
+	if err := q.DecodeArgs(&args); err != nil {
+		return nil, err
+	}
+	page, err := e.page(ctx, q, args.After, args.Limit)
+	if err != nil {
+		return nil, err
+	}
+	out := bus.MessagesPage{Messages: make([]bus.PositionedMessage, 0, len(page.Entries)), More: page.More, Epoch: page.Head.Epoch}
+	for _, entry := range page.Entries {
+		out.Messages = append(out.Messages, bus.PositionedMessage{Position: entry.Position, Message: entry.Message})
+	}
+	return out, nil
+}
+
+func (e *Engine) answerExport(ctx context.Context, q bus.Query) (any, error) {
+	var args bus.ExportArgs
+	if err := q.DecodeArgs(&args); err != nil {
+		return nil, err
+	}
+	page, err := e.page(ctx, q, args.After, 0)
+	if err != nil {
+		return nil, err
+	}
+	var lines strings.Builder
+	for _, entry := range page.Entries {
+		line, err := schemas.Encode(entry.Message)
+		if err != nil {
+			return nil, err
+		}
+		lines.Write(line)
+		lines.WriteByte('\n')
+	}
+	return bus.ExportPage{Lines: lines.String(), Next: page.Next, More: page.More}, nil
+}
+
+// page reads a page of a session's messages.
+func (e *Engine) page(ctx context.Context, q bus.Query, after schemas.Position, limit int) (trace.Page, error) {
+	if limit <= 0 || limit > pageMessages {
+		limit = pageMessages
+	}
+	page, err := e.store.Messages(ctx, q.Ref(), after, trace.Limit{Messages: limit, Bytes: pageBytes})
+	if err != nil {
+		return page, err
+	}
+	if page.Head == (trace.Head{}) {
+		return page, unknownSession(q)
+	}
+	return page, nil
+}

@@ -1,0 +1,224 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"braid/bus"
+	"braid/schemas"
+)
+
+// Delays of wake-ups that nobody can take now.
+const (
+	nakSoon  = 100 * time.Millisecond // the owner is letting go, or the claim was just lost
+	nakLater = time.Second            // the owner does not answer, or there is no room
+)
+
+// pullMost is how many wake-ups are taken at once.
+const pullMost = 32
+
+// pull takes wake-ups of a lane until taking ends. Those that start work are taken only while
+// there is room for another session.
+func (e *Engine) pull(running, taking context.Context, lane bus.Lane) {
+	for taking.Err() == nil {
+		most := pullMost
+		if lane == bus.LaneRun {
+			if most = min(most, e.awaitRoom(taking)); most == 0 {
+				return
+			}
+		}
+		wakes, err := e.conn.PullWakeUps(taking, lane, most)
+		if err != nil {
+			if taking.Err() == nil {
+				e.log.Warn().Err(err).Msg("can't take wake-ups")
+				pause(taking, nakLater)
+			}
+			continue
+		}
+		for _, w := range wakes {
+			e.route(running, w)
+		}
+	}
+}
+
+// awaitRoom waits until another session may run here, and returns for how many there is room; 0
+// when ctx has ended.
+func (e *Engine) awaitRoom(ctx context.Context) int {
+	for {
+		e.mu.Lock()
+		room, changed := e.room-len(e.mu.runners), e.mu.changed
+		e.mu.Unlock()
+		if room > 0 {
+			return room
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return 0
+		}
+	}
+}
+
+// route takes a wake-up to whoever must see it. It never acknowledges one of a session with an
+// owner: only that owner does, once the command's outcome is stored.
+func (e *Engine) route(ctx context.Context, w bus.WakeUp) {
+	if e.handLocally(w) {
+		return
+	}
+	claim, found, err := e.conn.LastClaim(ctx, w.Session)
+	if err != nil {
+		e.delay(w, nakLater)
+		return
+	}
+	switch {
+	case !found:
+		e.routeUnclaimed(ctx, w)
+	case claim.State == bus.ClaimDeleted:
+		e.refuse(ctx, w, schemas.Errorf(schemas.CodeDeleted, "session %s was deleted", w.Session.ID))
+	case claim.State == bus.ClaimReleased, claim.Instance == e.instance:
+		e.startRunner(ctx, w, claim)
+	default:
+		e.routeToOwner(ctx, w, claim)
+	}
+}
+
+// handLocally gives the wake-up to the session's runner, if there is one that takes it.
+func (e *Engine) handLocally(w bus.WakeUp) bool {
+	e.mu.Lock()
+	r := e.mu.runners[w.Session]
+	e.mu.Unlock()
+	return r != nil && r.accept(w)
+}
+
+// routeToOwner asks the instance that holds the claim. A slow owner is left alone: claiming its
+// session would only move the load, and pay for a model call twice.
+func (e *Engine) routeToOwner(ctx context.Context, w bus.WakeUp, claim bus.Claim) {
+	answer, err := e.conn.Deliver(ctx, claim.Instance, w)
+	switch {
+	case err == nil && answer == bus.DeliverMine:
+	case err == nil && answer == bus.DeliverNotMine:
+		again, found, err := e.conn.LastClaim(ctx, w.Session)
+		if err != nil || !found || again.Sequence != claim.Sequence {
+			e.delay(w, nakSoon)
+			return
+		}
+		e.startRunner(ctx, w, claim)
+	case errors.Is(err, bus.ErrNoInstance):
+		gone, err := e.beat.Gone(ctx, bus.KindEngine, claim.Instance)
+		if err != nil || !gone {
+			e.delay(w, nakLater)
+			return
+		}
+		e.startRunner(ctx, w, claim)
+	case err == nil: // draining
+		e.delay(w, nakSoon)
+	default:
+		e.delay(w, nakLater)
+	}
+}
+
+// routeUnclaimed handles a session nobody ever owned. It exists if its create waits among the
+// commands; then the others wait behind that. Else it is unknown, which needs no record.
+func (e *Engine) routeUnclaimed(ctx context.Context, w bus.WakeUp) {
+	commands, err := e.conn.ReadCommands(ctx, w.Session, 0, w.Sequence)
+	if err != nil {
+		e.delay(w, nakLater)
+		return
+	}
+	for _, c := range commands {
+		if c.Type == schemas.CommandCreate {
+			e.startRunner(ctx, w, bus.Claim{})
+			return
+		}
+	}
+	e.refuse(ctx, w, schemas.Errorf(schemas.CodeUnknownSession, "there is no session %s", w.Session.ID))
+}
+
+// refuse answers the command that rang, on a session that has no log to record it in.
+func (e *Engine) refuse(ctx context.Context, w bus.WakeUp, reason *schemas.Error) {
+	commands, err := e.conn.ReadCommands(ctx, w.Session, w.Sequence-1, w.Sequence)
+	if err != nil {
+		e.delay(w, nakLater)
+		return
+	}
+	for _, c := range commands {
+		o := schemas.Outcome{CommandID: c.ID, Sequence: c.Sequence, Code: reason.Code, Message: reason.Message}
+		if err := e.conn.Reply(c, o); err != nil {
+			e.log.Debug().Err(err).Msg("reply")
+		}
+	}
+	if err := e.conn.Ack(ctx, w); err != nil {
+		e.log.Debug().Err(err).Msg("acknowledge")
+	}
+}
+
+// startRunner makes this engine the session's owner, or hands the wake-up to the runner that
+// another one started just now.
+func (e *Engine) startRunner(ctx context.Context, w bus.WakeUp, claim bus.Claim) {
+	e.mu.Lock()
+	if e.mu.draining {
+		e.mu.Unlock()
+		e.delay(w, nakSoon)
+		return
+	}
+	if r := e.mu.runners[w.Session]; r != nil {
+		e.mu.Unlock()
+		if !r.accept(w) {
+			e.delay(w, nakSoon)
+		}
+		return
+	}
+	if len(e.mu.runners) >= e.room && w.Lane == bus.LaneControl {
+		e.mu.Unlock()
+		e.delay(w, nakLater)
+		return
+	}
+	r := newRunner(e, w.Session, claim)
+	r.accept(w)
+	ctx, r.abandon = context.WithCancelCause(ctx)
+	e.mu.runners[w.Session] = r
+	e.mu.Unlock()
+	e.work.Go(func() { r.run(ctx) })
+}
+
+// forget takes an ended runner off the list.
+func (e *Engine) forget(r *runner) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.mu.runners[r.ref] == r {
+		delete(e.mu.runners, r.ref)
+	}
+	close(e.mu.changed)
+	e.mu.changed = make(chan struct{})
+}
+
+// deliver answers another engine that has a wake-up for a session this one is thought to own.
+func (e *Engine) deliver(w bus.WakeUp) bus.DeliverAnswer {
+	e.mu.Lock()
+	draining, r := e.mu.draining, e.mu.runners[w.Session]
+	e.mu.Unlock()
+	switch {
+	case r != nil && r.accept(w):
+		return bus.DeliverMine
+	case draining || r != nil: // it is letting go
+		return bus.DeliverDraining
+	}
+	return bus.DeliverNotMine
+}
+
+func (e *Engine) delay(w bus.WakeUp, d time.Duration) {
+	if err := e.conn.Nak(w, d); err != nil {
+		e.log.Debug().Err(err).Msg("return a wake-up")
+	}
+}
+
+// pause waits for d or ctx.
+func pause(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}

@@ -1,0 +1,346 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"braid/bus"
+	"braid/engine/internal/session"
+	"braid/schemas"
+)
+
+// runner owns one session while it is in motion. Its loop is the only goroutine that touches the
+// session's state; everything else reports to it. It ends when the session has come to rest or
+// waits for a person, when it is handed over, and when another engine has claimed the session.
+type runner struct {
+	e   *Engine
+	ref schemas.SessionRef
+	log zerolog.Logger
+
+	bell  chan struct{} // rings when mu.wakes grew
+	leave chan struct{} // closed to hand the session over
+	round atomic.Int64  // when the loop last came round, nanoseconds on the engine's clock
+
+	mu struct {
+		sync.Mutex
+		wakes   []bus.WakeUp // not yet seen by the loop
+		closed  bool         // takes no more wake-ups
+		leaving bool
+	}
+
+	claim    bus.Claim // the last one seen
+	released bool      // it was replaced by our own release
+	abandon  context.CancelCauseFunc
+	*tenure
+}
+
+// tenure is one stretch of ownership: from a claim to letting go of it.
+type tenure struct {
+	owner   *bus.Owner
+	state   *session.State
+	running uint64 // revision of the RUNNING key
+
+	ctx    context.Context // ends with the tenure
+	cancel context.CancelCauseFunc
+	helper sync.WaitGroup // goroutines that work for the tenure
+
+	appender
+	urgent chan func()        // run by the loop: timers, ends; never held back
+	stream chan session.Event // from the model and tools: held back while frames pile up
+
+	commands map[string]bus.StoredCommand // read, without an answer yet, by id
+	wakes    []bus.WakeUp                 // to acknowledge once what they rang for is stored
+	read     uint64                       // commands are read up to here
+	model    modelCall
+	calls    map[string]*toolCall
+	desk     *toolDesk
+	appended time.Time // when the last frame was stored
+	marked   time.Time // when the end was last marked on the feed
+	idle     time.Time // since when there is nothing to do; zero while there is
+	saved    time.Time // when the last checkpoint was written, or something was opened
+}
+
+// Reasons for which a tenure ends.
+var (
+	errAtRest    = errors.New("the session is at rest")
+	errSuspended = errors.New("the session waits for a person")
+	errLeaving   = errors.New("the session is handed over")
+	errLost      = errors.New("the session's loop did not come round in time")
+
+	errTenureEnded = errors.New("the tenure has ended")
+)
+
+func newRunner(e *Engine, ref schemas.SessionRef, claim bus.Claim) *runner {
+	r := &runner{
+		e: e, ref: ref, claim: claim,
+		log:  e.log.With().Str("session", ref.String()).Logger(),
+		bell: make(chan struct{}, 1), leave: make(chan struct{}),
+	}
+	r.touch()
+	return r
+}
+
+// accept queues a wake-up for the loop. It refuses once the runner is about to end.
+func (r *runner) accept(w bus.WakeUp) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.mu.closed || r.mu.leaving {
+		return false
+	}
+	r.mu.wakes = append(r.mu.wakes, w)
+	select {
+	case r.bell <- struct{}{}:
+	default:
+	}
+	return true
+}
+
+// handOver has the runner let go of the session as soon as it can.
+func (r *runner) handOver() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.mu.leaving {
+		r.mu.leaving = true
+		close(r.leave)
+	}
+}
+
+func (r *runner) touch() { r.round.Store(time.Now().UnixNano()) }
+
+// stuck reports that the loop has not come round for d.
+func (r *runner) stuck(d time.Duration) bool {
+	return time.Since(time.Unix(0, r.round.Load())) > d
+}
+
+// run owns the session until there is nothing left to do for it. A panic ends the runner, not
+// the engine; the session is recovered like any other that was lost.
+func (r *runner) run(ctx context.Context) {
+	defer r.e.forget(r)
+	defer func() {
+		if p := recover(); p != nil {
+			r.log.Error().Str("panic", fmt.Sprint(p)).Bytes("stack", debug.Stack()).Msg("a session's loop failed")
+			r.close()
+		}
+	}()
+	for {
+		err := r.own(ctx)
+		switch {
+		case errors.Is(err, errAtRest), errors.Is(err, errSuspended):
+		case errors.Is(err, bus.ErrFenced), errors.Is(err, bus.ErrClaimLost):
+			r.log.Info().Err(err).Msg("another engine owns the session now")
+		case ctx.Err() != nil, errors.Is(err, errLeaving):
+		default:
+			r.log.Error().Err(err).Msg("a session was dropped")
+		}
+		again := errors.Is(err, errAtRest) || errors.Is(err, errSuspended)
+		if !again || !r.more() {
+			r.close()
+			return
+		}
+	}
+}
+
+// more reports whether a wake-up came while the session was let go. If not, the runner is closed
+// under the same lock, so that none slips in between.
+func (r *runner) more() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.mu.wakes) > 0 && !r.mu.leaving {
+		return true
+	}
+	r.mu.closed = true
+	return false
+}
+
+// close takes no more wake-ups and returns those that nobody saw.
+func (r *runner) close() {
+	r.mu.Lock()
+	r.mu.closed = true
+	wakes := r.mu.wakes
+	r.mu.wakes = nil
+	r.mu.Unlock()
+	for _, w := range wakes {
+		r.e.delay(w, nakSoon)
+	}
+}
+
+// takeWakes moves the queued wake-ups to the tenure and returns the furthest command they name.
+func (r *runner) takeWakes() (reach uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, w := range r.mu.wakes {
+		reach = max(reach, w.Sequence)
+	}
+	r.tenure.wakes = append(r.tenure.wakes, r.mu.wakes...)
+	r.mu.wakes = nil
+	return reach
+}
+
+// loop drives the session until the tenure ends, and says why.
+func (r *runner) loop() error {
+	tick := time.NewTicker(r.e.tick())
+	defer tick.Stop()
+	for {
+		r.touch()
+		if err := r.flush(); err != nil {
+			return err
+		}
+		stream := r.stream
+		if r.backlog() {
+			stream = nil
+		}
+		select {
+		case <-r.ctx.Done():
+			return context.Cause(r.ctx)
+		case <-r.leave:
+			return errLeaving
+		case <-r.bell:
+			if err := r.readCommands(r.takeWakes()); err != nil {
+				return err
+			}
+		case result := <-r.results:
+			if err := r.stored(result); err != nil {
+				return err
+			}
+		case f := <-r.urgent:
+			f()
+		case event := <-stream:
+			r.step(event)
+		case <-tick.C:
+			if err := r.tickTock(); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// tick is how often a loop looks at its clocks.
+func (e *Engine) tick() time.Duration {
+	return max(min(e.timing.Tail, e.timing.Rest, e.timing.Suspend)/2, 5*time.Millisecond)
+}
+
+// step takes one event through the core.
+func (r *runner) step(event session.Event) {
+	r.add(r.state.Step(time.Now(), event))
+}
+
+// readCommands reads what the session is asked, up to reach, and takes it in order.
+func (r *runner) readCommands(reach uint64) error {
+	if reach > r.read {
+		commands, err := r.e.conn.ReadCommands(r.ctx, r.ref, max(r.read, r.state.Cursor), reach)
+		if err != nil {
+			return fmt.Errorf("read commands: %w", err)
+		}
+		for _, c := range commands {
+			r.takeCommand(c)
+		}
+		r.read = max(r.read, reach)
+	}
+	r.acknowledgeLater()
+	return nil
+}
+
+// takeCommand gives one command to the core, with what only the engine knows about it.
+func (r *runner) takeCommand(c bus.StoredCommand) {
+	if c.Sequence <= r.state.Cursor {
+		return
+	}
+	r.commands[c.ID] = c
+	event := session.CommandReceived{Sequence: c.Sequence, Command: c.Command, Refused: c.Invalid}
+	if c.Type == schemas.CommandCreate && event.Refused == nil {
+		if _, err := r.e.models.Open(c.Create.Model); err != nil {
+			event.Refused = asError(err)
+		}
+	}
+	r.step(event)
+}
+
+// asError is the error as a person gets it.
+func asError(err error) *schemas.Error {
+	var known *schemas.Error
+	if errors.As(err, &known) {
+		return known
+	}
+	return schemas.Errorf(schemas.CodeInternal, "%v", err)
+}
+
+// tickTock does what is due by the clock.
+func (r *runner) tickTock() error {
+	now := time.Now()
+	r.mark(now)
+	if r.state.Busy() {
+		if r.saved.IsZero() {
+			r.saved = now
+		}
+		if now.Sub(r.saved) >= r.e.conn.Topology().LiveTTL/4 {
+			r.saved = now
+			r.step(session.CheckpointDue{})
+		}
+	} else {
+		r.saved = time.Time{}
+	}
+	switch {
+	case !r.settled():
+		r.idle = time.Time{}
+	case r.idle.IsZero():
+		r.idle = now
+	case r.state.AtRest() && now.Sub(r.idle) >= r.e.timing.Rest:
+		return r.letGo(errAtRest)
+	case r.state.Suspendable() && now.Sub(r.idle) >= r.e.timing.Suspend:
+		return r.letGo(errSuspended)
+	}
+	return nil
+}
+
+// settled reports that nothing is on its way to the log, and nothing runs.
+func (r *runner) settled() bool {
+	return r.quiet() && len(r.calls) == 0 && (r.state.AtRest() || r.state.Suspendable())
+}
+
+// mark tells watchers where the session ends, so that they notice if its last frame did not
+// reach them: when it has gone quiet, and from time to time.
+func (r *runner) mark(now time.Time) {
+	quiet := now.Sub(r.appended) >= r.e.timing.Tail && r.marked.Before(r.appended)
+	if !quiet && now.Sub(r.marked) < r.e.timing.Mark {
+		return
+	}
+	r.marked = now
+	if err := r.owner.PublishTail(); err != nil {
+		r.log.Debug().Err(err).Msg("mark the end")
+	}
+	if now.Sub(r.appended) >= r.e.timing.Mark {
+		r.spawn(r.stillMine)
+	}
+}
+
+// stillMine re-reads the claim of a session that has appended nothing for a while: another's is
+// proof that this engine was taken for lost.
+func (r *runner) stillMine(ctx context.Context) {
+	claim, found, err := r.e.conn.LastClaim(ctx, r.ref)
+	if err == nil && (!found || claim.Sequence > r.owner.Fence()) {
+		r.cancel(bus.ErrFenced)
+	}
+}
+
+// spawn runs f on a goroutine that the tenure waits for.
+func (t *tenure) spawn(f func(context.Context)) {
+	t.helper.Go(func() { f(t.ctx) })
+}
+
+// onLoop has the loop run f, unless the tenure ends before.
+func (t *tenure) onLoop(f func()) {
+	select {
+	case t.urgent <- f:
+	case <-t.ctx.Done():
+	}
+}
+
+// report sends an event to the loop, ahead of what is streamed.
+func (r *runner) report(event session.Event) { r.onLoop(func() { r.step(event) }) }

@@ -1,0 +1,352 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"braid/bus"
+	"braid/engine/internal/session"
+	"braid/schemas"
+)
+
+// toolDesk is where a tenure hears from toolrunners: fragments of output, and hints that a call
+// has a new record. It subscribes when the first tool is needed.
+type toolDesk struct {
+	r    *runner
+	once sync.Mutex
+	open bool
+	stop []func()
+}
+
+func newToolDesk(r *runner) *toolDesk { return &toolDesk{r: r} }
+
+// ready makes sure that the desk hears, before a call is queued.
+func (d *toolDesk) ready() error {
+	d.once.Lock()
+	defer d.once.Unlock()
+	if d.open {
+		return nil
+	}
+	r := d.r
+	stop, err := r.e.conn.SubscribeFragments(r.ref, func(f schemas.ToolFragment) {
+		select {
+		case r.stream <- session.ToolOutput{Fragment: f}:
+		case <-r.ctx.Done():
+		}
+	}, func() { r.onLoop(r.resendAll) })
+	if err != nil {
+		return err
+	}
+	stopHints, err := r.e.conn.WatchRecords(r.ref, func(call string) {
+		r.onLoop(func() {
+			if c := r.calls[call]; c != nil {
+				c.look()
+			}
+		})
+	})
+	if err != nil {
+		stop()
+		return err
+	}
+	d.stop, d.open = []func(){stop, stopHints}, true
+	return nil
+}
+
+// close ends the subscriptions. The tenure's context must have ended, or their handlers could
+// wait for the loop.
+func (d *toolDesk) close() {
+	d.once.Lock()
+	defer d.once.Unlock()
+	for _, stop := range d.stop {
+		stop()
+	}
+	d.stop, d.open = nil, false
+}
+
+// toolCall follows one call from its first record to its last, on a goroutine of its own. All
+// decisions about the call are compare-and-set writes of its records: what this owner believes,
+// or another one does, never counts.
+type toolCall struct {
+	r     *runner
+	start session.StartTool
+
+	hint   chan struct{}
+	cancel chan struct{}
+	once   sync.Once
+
+	toolrunner atomic.Pointer[string] // who runs it, once that is known
+	asked      time.Time              // when output was last asked for again; the loop's
+}
+
+// startTool follows a call whose decision is stored.
+func (r *runner) startTool(e session.StartTool) {
+	if r.calls[e.Call.ToolCallID] != nil {
+		return
+	}
+	c := &toolCall{r: r, start: e, hint: make(chan struct{}, 1), cancel: make(chan struct{})}
+	r.calls[e.Call.ToolCallID] = c
+	r.spawn(c.run)
+}
+
+// cancelTool ends a call, bounded in time.
+func (r *runner) cancelTool(id string) {
+	if c := r.calls[id]; c != nil {
+		c.once.Do(func() { close(c.cancel) })
+	}
+}
+
+// resendPause keeps a burst of fragments behind a hole from asking once each.
+const resendPause = 100 * time.Millisecond
+
+// resend asks a call's toolrunner for its output from an offset on.
+func (r *runner) resend(e session.ResendOutput) {
+	c := r.calls[e.ToolCallID]
+	if c == nil || time.Since(c.asked) < resendPause {
+		return
+	}
+	toolrunner := c.toolrunner.Load()
+	if toolrunner == nil {
+		return
+	}
+	c.asked = time.Now()
+	r.spawn(func(ctx context.Context) {
+		if err := r.e.conn.RequestResend(ctx, *toolrunner, r.ref, e.ToolCallID, e.Attempt, e.From); err != nil {
+			r.log.Debug().Err(err).Str("call", e.ToolCallID).Msg("ask for output again") // its result holds all of it
+		}
+	})
+}
+
+// resendAll asks for whatever may have been lost.
+func (r *runner) resendAll() {
+	for id, c := range r.calls {
+		attempt, offset := r.state.Merged(id)
+		c.asked = time.Time{}
+		r.resend(session.ResendOutput{ToolCallID: id, Attempt: attempt, From: offset})
+	}
+}
+
+// look has the call read its records now.
+func (c *toolCall) look() {
+	select {
+	case c.hint <- struct{}{}:
+	default:
+	}
+}
+
+func (c *toolCall) id() string { return c.start.Call.ToolCallID }
+
+// run takes the call through its records and reports its end.
+func (c *toolCall) run(ctx context.Context) {
+	rec, err := c.open(ctx)
+	for err == nil && ctx.Err() == nil {
+		switch rec.State {
+		case schemas.RecordQueued:
+			rec, err = c.awaitStart(ctx, rec)
+		case schemas.RecordStarted:
+			rec, err = c.awaitEnd(ctx, rec)
+		default:
+			c.ended(rec)
+			return
+		}
+	}
+	if ctx.Err() != nil {
+		return // the next owner follows the call
+	}
+	c.r.log.Error().Err(err).Str("call", c.id()).Msg("a tool call's records are lost")
+	c.ended(schemas.ToolRecord{Attempt: c.start.Attempt, Result: &schemas.ToolResult{
+		Output: "[the record of the call was lost; whether it took effect is unknown]", Appends: true, StopReason: schemas.StopFailed,
+	}})
+}
+
+// ended reports the call's result to the session.
+func (c *toolCall) ended(rec schemas.ToolRecord) {
+	result := rec.Result
+	if result == nil {
+		result = &schemas.ToolResult{Output: "[the call was withdrawn before it started]", Appends: true, StopReason: schemas.StopAborted}
+	}
+	c.r.onLoop(func() {
+		delete(c.r.calls, c.id())
+		c.r.step(session.ToolEnded{ToolCallID: c.id(), Attempt: rec.Attempt, Result: *result})
+	})
+}
+
+// open finds the call's last record, or writes its first.
+func (c *toolCall) open(ctx context.Context) (schemas.ToolRecord, error) {
+	for {
+		err := c.r.desk.ready()
+		if err == nil {
+			break
+		}
+		c.r.log.Warn().Err(err).Msg("can't listen to toolrunners")
+		if pause(ctx, nakLater); ctx.Err() != nil {
+			return schemas.ToolRecord{}, ctx.Err()
+		}
+	}
+	rec, found, err := c.r.e.conn.LastRecord(ctx, c.r.ref, c.id())
+	if err == nil && found {
+		return rec, nil
+	}
+	return c.write(ctx, 0, schemas.ToolRecord{State: schemas.RecordQueued, Attempt: 1})
+}
+
+// write adds a record after the one at sequence after. If another came first, that one is
+// returned: it decides.
+func (c *toolCall) write(ctx context.Context, after uint64, rec schemas.ToolRecord) (schemas.ToolRecord, error) {
+	for {
+		seq, err := c.r.e.conn.WriteRecord(ctx, c.r.ref, c.id(), after, rec)
+		if err == nil {
+			rec.Sequence = seq
+			return rec, nil
+		}
+		var conflict *bus.RecordConflict
+		if errors.As(err, &conflict) {
+			if conflict.Last == 0 {
+				return rec, err
+			}
+			if conflict.Record != nil {
+				return *conflict.Record, nil
+			}
+			if last, found, err := c.r.e.conn.LastRecord(ctx, c.r.ref, c.id()); err == nil && found && last.Sequence >= conflict.Last {
+				return last, nil
+			}
+		}
+		if pause(ctx, nakSoon); ctx.Err() != nil {
+			return rec, ctx.Err()
+		}
+	}
+}
+
+// newer reads the call's records; true if there is one after the given sequence.
+func (c *toolCall) newer(ctx context.Context, after uint64) (schemas.ToolRecord, bool) {
+	rec, found, err := c.r.e.conn.LastRecord(ctx, c.r.ref, c.id())
+	return rec, err == nil && found && rec.Sequence > after
+}
+
+// awaitStart queues the call and waits until a toolrunner has started it. Otherwise it is
+// withdrawn: after that record no toolrunner can start it.
+func (c *toolCall) awaitStart(ctx context.Context, rec schemas.ToolRecord) (schemas.ToolRecord, error) {
+	def := c.start.Definition
+	message, err := c.r.e.conn.QueueTool(ctx, def.Pool, c.request(rec))
+	if err != nil {
+		return c.unqueueable(ctx, rec, err)
+	}
+	limit := time.Duration(def.QueueTimeoutMS) * time.Millisecond
+	timeout := time.NewTimer(limit)
+	defer timeout.Stop()
+	tick := time.NewTicker(c.r.e.timing.Records)
+	defer tick.Stop()
+	var result schemas.ToolResult
+	for result.StopReason == "" {
+		select {
+		case <-c.hint:
+		case <-tick.C:
+		case <-c.cancel:
+			result = schemas.ToolResult{Output: "[aborted before it started]", Appends: true, StopReason: schemas.StopAborted}
+			continue
+		case <-timeout.C:
+			result = schemas.ToolResult{
+				Output: fmt.Sprintf("[no toolrunner of pool %q took the call of tool %q within %s; it was not run]", def.Pool, def.Name, limit), Appends: true, StopReason: schemas.StopFailed,
+			}
+			continue
+		case <-ctx.Done():
+			return rec, ctx.Err()
+		}
+		if next, ok := c.newer(ctx, rec.Sequence); ok {
+			return next, nil
+		}
+	}
+	next, err := c.write(ctx, rec.Sequence, schemas.ToolRecord{State: schemas.RecordWithdrawn, Attempt: rec.Attempt, Result: &result})
+	if err == nil && next.State == schemas.RecordWithdrawn {
+		if err := c.r.e.conn.UnqueueTool(ctx, message); err != nil {
+			c.r.log.Debug().Err(err).Msg("take a withdrawn call off the queue")
+		}
+	}
+	return next, err
+}
+
+// unqueueable settles a call whose message the broker will never take, such as one too large.
+func (c *toolCall) unqueueable(ctx context.Context, rec schemas.ToolRecord, cause error) (schemas.ToolRecord, error) {
+	if ctx.Err() != nil {
+		return rec, ctx.Err()
+	}
+	return c.write(ctx, rec.Sequence, schemas.ToolRecord{State: schemas.RecordWithdrawn, Attempt: rec.Attempt, Result: &schemas.ToolResult{
+		Output: fmt.Sprintf("[the call could not be queued and was not run: %v]", cause), Appends: true, StopReason: schemas.StopFailed,
+	}})
+}
+
+func (c *toolCall) request(rec schemas.ToolRecord) schemas.ToolRequest {
+	def := c.start.Definition
+	return schemas.ToolRequest{
+		Session: c.r.ref, ToolCallID: c.id(), Name: def.Name, Arguments: c.start.Call.Arguments,
+		Queued: rec.Sequence, Attempt: max(rec.Attempt, 1), Retry: def.Retry,
+		Workspace: c.start.Workspace, TimeoutMS: def.TimeoutMS, OutputCap: def.OutputCap,
+	}
+}
+
+// boundGrace is what a call may take beyond its timeout, which its toolrunner enforces, before
+// its owner gives it up.
+const boundGrace = 10 * time.Second
+
+// awaitEnd waits for the result of a call that runs. If its toolrunner is lost, does not end it
+// in time, or does not obey a cancel, the owner writes the end itself.
+func (c *toolCall) awaitEnd(ctx context.Context, rec schemas.ToolRecord) (schemas.ToolRecord, error) {
+	c.toolrunner.Store(&rec.Toolrunner)
+	c.r.onLoop(c.r.resendAll) // what was sent before this owner listened
+	bound := time.NewTimer(time.Duration(c.start.Definition.TimeoutMS)*time.Millisecond + boundGrace)
+	defer bound.Stop()
+	tick := time.NewTicker(c.r.e.timing.Records)
+	defer tick.Stop()
+	cancel, overdue := c.cancel, (<-chan time.Time)(nil)
+	for {
+		select {
+		case <-c.hint:
+		case <-tick.C:
+			if gone, err := c.r.e.beat.Gone(ctx, bus.KindToolrunner, rec.Toolrunner); err == nil && gone {
+				if next, ok := c.newer(ctx, rec.Sequence); ok {
+					return next, nil
+				}
+				return c.lost(ctx, rec)
+			}
+		case <-cancel:
+			cancel = nil
+			overdue = time.After(c.r.e.timing.CancelBound)
+			c.r.spawn(func(ctx context.Context) {
+				if err := c.r.e.conn.CancelCall(ctx, rec.Toolrunner, c.r.ref, c.id()); err != nil {
+					c.r.log.Debug().Err(err).Str("call", c.id()).Msg("cancel a call")
+				}
+			})
+			continue
+		case <-overdue:
+			return c.give(ctx, rec, schemas.StopAborted, "aborted; the tool did not end in time and may still be running")
+		case <-bound.C:
+			return c.give(ctx, rec, schemas.StopTimeout, "the toolrunner did not end the call in time; the tool may still be running")
+		case <-ctx.Done():
+			return rec, ctx.Err()
+		}
+		if next, ok := c.newer(ctx, rec.Sequence); ok {
+			return next, nil
+		}
+	}
+}
+
+// lost settles a call whose toolrunner is gone: again if it may run twice, else as failed with
+// its outcome unknown.
+func (c *toolCall) lost(ctx context.Context, rec schemas.ToolRecord) (schemas.ToolRecord, error) {
+	c.r.log.Warn().Str("call", c.id()).Str("toolrunner", rec.Toolrunner).Msg("a toolrunner was lost with a call")
+	if c.start.Definition.Retry == schemas.RetrySafe {
+		return c.write(ctx, rec.Sequence, schemas.ToolRecord{State: schemas.RecordQueued, Attempt: rec.Attempt + 1})
+	}
+	return c.give(ctx, rec, schemas.StopFailed, "the toolrunner was lost after it had started the call; whether the call took effect is unknown")
+}
+
+// give writes the end of a call in its toolrunner's place.
+func (c *toolCall) give(ctx context.Context, rec schemas.ToolRecord, reason schemas.StopReason, note string) (schemas.ToolRecord, error) {
+	return c.write(ctx, rec.Sequence, schemas.ToolRecord{
+		State: schemas.RecordDone, Attempt: rec.Attempt, Toolrunner: rec.Toolrunner,
+		Result: &schemas.ToolResult{Output: "[" + note + "]", Appends: true, StopReason: reason},
+	})
+}

@@ -1,0 +1,152 @@
+package engine
+
+import (
+	"context"
+	"time"
+
+	"braid/bus"
+	"braid/schemas"
+)
+
+// housekeeping is how often this engine looks after its own keys, and after those of instances
+// nobody remembers.
+const housekeeping = 30 * time.Second
+
+// watch looks after sessions that nobody looks after: those of engines that are gone, and our
+// own whose loop has died. It only rings; the wake-up finds its way like any other, and whoever
+// takes it judges the owner once more.
+func (e *Engine) watch(ctx context.Context) {
+	tick := time.NewTicker(e.timing.Watch)
+	defer tick.Stop()
+	w := watcher{e: e, rung: map[schemas.SessionRef]time.Time{}, buried: map[string]bool{}}
+	for {
+		select {
+		case <-tick.C:
+			w.look(ctx)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+type watcher struct {
+	e      *Engine
+	rung   map[schemas.SessionRef]time.Time // when each session was last rung
+	buried map[string]bool                  // gone, and nothing left to do for them
+	kept   time.Time                        // last housekeeping
+}
+
+func (w *watcher) look(ctx context.Context) {
+	w.e.abandonStuck(ctx)
+	if !w.e.beat.Healthy() {
+		return // who can't prove its own life judges nobody
+	}
+	if now := time.Now(); now.Sub(w.kept) >= housekeeping {
+		w.kept = now
+		w.keepHouse(ctx)
+	}
+	instances, err := w.e.conn.Instances(ctx, bus.KindEngine)
+	if err != nil {
+		return
+	}
+	for _, i := range instances {
+		if i.Name == w.e.instance || w.buried[i.Name] {
+			continue
+		}
+		if gone, err := w.e.beat.Gone(ctx, bus.KindEngine, i.Name); err != nil || !gone {
+			continue
+		}
+		keys, err := w.e.conn.RunningOf(ctx, i.Name)
+		if err != nil {
+			continue
+		}
+		w.buried[i.Name] = len(keys) == 0
+		w.ring(ctx, keys)
+	}
+}
+
+// ring wakes sessions, each at most once in a while, as long as there is room for them.
+func (w *watcher) ring(ctx context.Context, keys []bus.RunningKey) {
+	now := time.Now()
+	for _, k := range keys {
+		if now.Sub(w.rung[k.Session]) < w.e.timing.Ring || !w.e.hasRoom() {
+			continue
+		}
+		w.rung[k.Session] = now
+		w.e.log.Info().Str("session", k.Session.String()).Str("lost", k.Instance).Msg("ringing a session that lost its engine")
+		if err := w.e.conn.Wake(ctx, k.Session); err != nil {
+			return
+		}
+	}
+}
+
+// keepHouse rings our own sessions that no loop runs, and those of instances that left no sign
+// but their keys.
+func (w *watcher) keepHouse(ctx context.Context) {
+	clear(w.buried)
+	keys, err := w.e.conn.RunningAll(ctx)
+	if err != nil {
+		return
+	}
+	gone := map[string]bool{w.e.instance: false}
+	var orphans []bus.RunningKey
+	for _, k := range keys {
+		if k.Instance == w.e.instance {
+			if !w.e.runs(k.Session) {
+				orphans = append(orphans, k)
+			}
+			continue
+		}
+		if _, known := gone[k.Instance]; !known {
+			gone[k.Instance], err = w.e.beat.Gone(ctx, bus.KindEngine, k.Instance)
+			if err != nil {
+				gone[k.Instance] = false
+			}
+		}
+		if gone[k.Instance] {
+			orphans = append(orphans, k)
+		}
+	}
+	for ref, at := range w.rung {
+		if time.Since(at) > housekeeping {
+			delete(w.rung, ref)
+		}
+	}
+	w.ring(ctx, orphans)
+}
+
+func (e *Engine) hasRoom() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return len(e.mu.runners) < e.room && !e.mu.draining
+}
+
+func (e *Engine) runs(ref schemas.SessionRef) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.mu.runners[ref] != nil
+}
+
+// abandonStuck gives up loops that have not come round in time: whoever asks is told that the
+// session is not ours, and the session is rung. Their tenures end when they can.
+func (e *Engine) abandonStuck(ctx context.Context) {
+	if !e.beat.Healthy() {
+		return // without the broker no loop comes round
+	}
+	e.mu.Lock()
+	var stuck []*runner
+	for _, r := range e.mu.runners {
+		if r.stuck(e.timing.Stuck) {
+			stuck = append(stuck, r)
+		}
+	}
+	e.mu.Unlock()
+	for _, r := range stuck {
+		r.log.Error().Msg("a session's loop does not come round; the session is given up")
+		r.abandon(errLost)
+		e.forget(r)
+		if err := e.conn.Wake(ctx, r.ref); err != nil {
+			r.log.Warn().Err(err).Msg("ring")
+		}
+	}
+}
