@@ -61,33 +61,37 @@ func (f *filter) take(m schemas.Message) error {
 
 // check reports what is wrong with the message at this point.
 func (f *filter) check(m schemas.Message) error {
-	if len(m.Origin) != 0 || m.Scope != schemas.ScopeAll {
-		return fmt.Errorf("%s comes with an origin or a scope, which a model has no say in", m.Kind())
-	}
-	open := f.mu.open
 	s, ok := read(m.Payload)
+	what := string(m.Kind())
+	if s.phase != "" {
+		what += " (" + string(s.phase) + ")"
+	}
 	switch {
 	case !ok:
-		return fmt.Errorf("%s is nothing a model says", m.Kind())
+		return fmt.Errorf("%s is nothing a model says", what)
+	case len(m.Origin) != 0 || m.Scope != schemas.ScopeAll:
+		return fmt.Errorf("%s comes with an origin or a scope, which a model has no say in", what)
 	case s.role != schemas.RoleAssistant:
-		return fmt.Errorf("%s has role %q, not assistant", m.Kind(), s.role)
+		return fmt.Errorf("%s has role %q, not assistant", what, s.role)
 	case !utf8.ValidString(s.text):
-		return fmt.Errorf("%s is not valid UTF-8", m.Kind())
+		return fmt.Errorf("%s is not valid UTF-8", what)
+	case s.text != "" && (s.phase == schemas.PhaseStart || s.phase == schemas.PhaseStop):
+		return fmt.Errorf("%s carries content", what)
+	}
+	open := f.mu.open
+	switch {
+	case open == nil && (s.phase == schemas.PhaseStart || s.phase == ""):
+		return nil
 	case open == nil:
-		if s.phase == schemas.PhaseDelta || s.phase == schemas.PhaseStop {
-			return fmt.Errorf("%s (%s) without a start", m.Kind(), s.phase)
-		}
-		return s.startIsEmpty(m)
-	case s.phase == schemas.PhaseStart, s.of != open.kind, s.id != open.id:
-		return fmt.Errorf("%s %s while another %s is open", m.Kind(), s.phase, open.kind)
+		return fmt.Errorf("%s without a start", what)
+	case s.phase == schemas.PhaseStart || s.of != open.kind || s.id != open.id:
+		return fmt.Errorf("%s while another %s is open", what, open.kind)
 	case open.stopped != (s.phase == ""):
-		return fmt.Errorf("%s %s at the wrong place of its segment", m.Kind(), s.phase)
-	case s.phase == schemas.PhaseStop && s.text != "":
-		return fmt.Errorf("%s (stop) carries content", m.Kind())
+		return fmt.Errorf("%s at the wrong place of its segment", what)
 	case s.phase == "" && s.text != open.said.String():
-		return fmt.Errorf("%s differs from its %d bytes of fragments", m.Kind(), open.said.Len())
+		return fmt.Errorf("%s differs from its %d bytes of fragments", what, open.said.Len())
 	case s.phase == "" && s.name != open.name:
-		return fmt.Errorf("%s has another name than its start", m.Kind())
+		return fmt.Errorf("%s has another name than its start", what)
 	}
 	return nil
 }
@@ -196,13 +200,6 @@ type said struct {
 	id, name string
 	text     string
 	reason   schemas.StopReason
-}
-
-func (s said) startIsEmpty(m schemas.Message) error {
-	if s.phase == schemas.PhaseStart && s.text != "" {
-		return fmt.Errorf("%s (start) carries content", m.Kind())
-	}
-	return nil
 }
 
 // read returns what counts of a payload, false if no model says such a thing.

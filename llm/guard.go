@@ -60,9 +60,9 @@ func (g *Guarded) Stream(ctx context.Context, req Request, emit func(schemas.Mes
 	done := make(chan Outcome, 1)
 	call := g.calls.begin()
 	go func() {
-		o := g.run(inner, req, f.take)
-		call.end()
-		done <- o
+		o := crashed("ended its goroutine")
+		defer func() { call.end(); done <- o }()
+		o = g.run(inner, req, f.take)
 	}()
 
 	select {
@@ -86,20 +86,21 @@ func (g *Guarded) Stream(ctx context.Context, req Request, emit func(schemas.Mes
 	return o
 }
 
-// run calls the model and turns a panic, or the end of its goroutine, into an outcome.
+// run calls the model and turns a panic into an outcome.
 func (g *Guarded) run(ctx context.Context, req Request, emit func(schemas.Message) error) (o Outcome) {
-	returned := false
 	defer func() {
-		if returned {
-			return
+		if p := recover(); p != nil {
+			o = crashed(fmt.Sprintf("panicked: %v", p))
 		}
-		o = Outcome{Status: schemas.StopFailed, Error: &Error{
-			Kind: KindEngine, Message: fmt.Sprintf("the model's adapter panicked: %v", recover()), Retryable: true,
-		}}
 	}()
-	o = g.model.Stream(ctx, req, emit)
-	returned = true
-	return o
+	return g.model.Stream(ctx, req, emit)
+}
+
+// crashed is the outcome of a request whose adapter is broken.
+func crashed(how string) Outcome {
+	return Outcome{Status: schemas.StopFailed, Error: &Error{
+		Kind: KindEngine, Message: "the model's adapter " + how, Retryable: true,
+	}}
 }
 
 // calls counts the requests whose models have not returned.

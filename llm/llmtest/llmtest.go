@@ -18,8 +18,8 @@ type Result struct {
 	llm.Outcome
 }
 
-// Run makes the request and fails the test if what the model emits breaks the rules, or the
-// outcome is none.
+// Run makes the request and marks the test as failed if what the model emits breaks the rules, or the
+// outcome is none. It may be called from any goroutine.
 func Run(t testing.TB, ctx context.Context, m llm.Model, req llm.Request) Result {
 	t.Helper()
 	var r Result
@@ -28,10 +28,10 @@ func Run(t testing.TB, ctx context.Context, m llm.Model, req llm.Request) Result
 		return nil
 	})
 	if err := Check(r.Messages); err != nil {
-		t.Fatalf("%v\n%s", err, Describe(r.Messages))
+		t.Errorf("%v\n%s", err, Describe(r.Messages))
 	}
 	if (r.Status == schemas.StopCompleted) != (r.Error == nil) || r.Status == "" {
-		t.Fatalf("outcome has status %q and error %v", r.Status, r.Error)
+		t.Errorf("outcome has status %q and error %v", r.Status, r.Error)
 	}
 	return r
 }
