@@ -163,3 +163,14 @@ func (c *Conn) listBlobs(ctx context.Context, prefix string) ([]*jetstream.Objec
 	}
 	return found, nil
 }
+
+// blobNames are the blobs that a frame's lines refer to.
+func blobNames(data []byte) []string {
+	var names []string
+	for line := range bytes.Lines(data) {
+		if name, ok := parseBlobLine(line); ok {
+			names = append(names, name)
+		}
+	}
+	return names
+}

@@ -4,6 +4,19 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"braid/bus/bustest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// pool holds the brokers of tests that leave them as they are.
+var pool bustest.Pool
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(pooled{m}) }
+
+// pooled stops the pool before leaks are looked for.
+type pooled struct{ m *testing.M }
+
+func (p pooled) Run() int {
+	defer pool.Stop()
+	return p.m.Run()
+}

@@ -62,6 +62,15 @@ func ownerSubject(ref schemas.SessionRef, shard int) string {
 	return fmt.Sprintf("braid.%s.owner.%d.%s", ref.Project, shard, ref.ID)
 }
 
+// logSubjects match what a trace of a shard is made from: recorded frames, and claims, which
+// tell of deleted sessions.
+func logSubjects(shard int) []string {
+	return []string{
+		fmt.Sprintf("braid.*.session.%d.*.%s", shard, kindLog),
+		fmt.Sprintf("braid.*.owner.%d.*", shard),
+	}
+}
+
 // FeedSubject is where a session's stored frames (kinds "log" and "live") and tail marks
 // ("tail") are published; kind "*" subscribes to all three.
 func FeedSubject(ref schemas.SessionRef, kind string) string {

@@ -14,6 +14,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"os"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -37,18 +38,37 @@ type Broker struct {
 // Single starts one node without a listener.
 func Single(t testing.TB) *Broker {
 	t.Helper()
-	return start(t, []bus.ServerOptions{{Name: "n0"}}, bus.Topology{Shards: 2, Replicas: 1})
+	return start(t, singleOptions(), bus.Topology{Shards: 2, Replicas: 1})
 }
 
 // Listening starts one node with a listener on a free loopback port, for tests that need other
 // processes or several independent connections.
 func Listening(t testing.TB) *Broker {
 	t.Helper()
-	return start(t, []bus.ServerOptions{{Name: "n0", Port: -1}}, bus.Topology{Shards: 2, Replicas: 1})
+	return Custom(t, bus.ServerOptions{}, bus.Topology{})
+}
+
+// Custom starts one node with a listener on a free port that it keeps over restarts. Name,
+// StoreDir and, if 0, Port are filled in, and a topology of two shards and one replica.
+func Custom(t testing.TB, o bus.ServerOptions, topology bus.Topology) *Broker {
+	t.Helper()
+	o.Name = "n0"
+	if o.Port == 0 {
+		o.Port = freePorts(t, 1)[0]
+	}
+	topology.Shards, topology.Replicas = 2, 1
+	return start(t, []bus.ServerOptions{o}, topology)
 }
 
 // Cluster starts three nodes on loopback; streams have three replicas.
 func Cluster(t testing.TB) *Broker {
+	t.Helper()
+	return start(t, clusterOptions(t), bus.Topology{Shards: 2, Replicas: 3})
+}
+
+func singleOptions() []bus.ServerOptions { return []bus.ServerOptions{{Name: "n0"}} }
+
+func clusterOptions(t testing.TB) []bus.ServerOptions {
 	t.Helper()
 	ports := freePorts(t, 6)
 	options := make([]bus.ServerOptions, 3)
@@ -64,7 +84,7 @@ func Cluster(t testing.TB) *Broker {
 			Cluster: &bus.ClusterOptions{Name: "braid", Host: "127.0.0.1", Port: ports[3+i], Routes: routes},
 		}
 	}
-	return start(t, options, bus.Topology{Shards: 2, Replicas: 3})
+	return options
 }
 
 // Each runs the test on one node and on three.
@@ -78,21 +98,95 @@ func Each(t *testing.T, test func(t *testing.T, b *Broker)) {
 	})
 }
 
+// Pool keeps a broker of each kind for tests that only use it, and neither stop nodes nor mind
+// what other tests have stored: a cluster takes seconds to start. The zero Pool is ready; Stop it
+// after the last test, in TestMain.
+type Pool struct {
+	mu struct {
+		sync.Mutex
+		single, cluster *Broker
+	}
+}
+
+// Each runs the test on one node and on three.
+func (p *Pool) Each(t *testing.T, test func(t *testing.T, b *Broker)) {
+	t.Helper()
+	t.Run("one node", func(t *testing.T) { test(t, p.Single(t)) })
+	t.Run("three nodes", func(t *testing.T) { test(t, p.Cluster(t)) })
+}
+
+// Single is the pool's broker of one node, without a listener.
+func (p *Pool) Single(t testing.TB) *Broker {
+	t.Helper()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.mu.single == nil {
+		p.mu.single = p.start(t, singleOptions(), bus.Topology{Shards: 2, Replicas: 1})
+	}
+	return p.mu.single
+}
+
+// Cluster is the pool's broker of three nodes. The test is skipped with -short.
+func (p *Pool) Cluster(t testing.TB) *Broker {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("a cluster takes seconds to start; left out with -short")
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.mu.cluster == nil {
+		p.mu.cluster = p.start(t, clusterOptions(t), bus.Topology{Shards: 2, Replicas: 3})
+	}
+	return p.mu.cluster
+}
+
+func (p *Pool) start(t testing.TB, options []bus.ServerOptions, topology bus.Topology) *Broker {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "bustest") // outlives the test
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &Broker{Nodes: make([]*bus.Server, len(options)), dir: dir, options: options, topology: topology}
+	b.startAll(t)
+	return b
+}
+
+// Stop stops the pool's brokers and removes what they have stored.
+func (p *Pool) Stop() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, b := range []*Broker{p.mu.single, p.mu.cluster} {
+		if b != nil {
+			b.stop()
+			os.RemoveAll(b.dir)
+		}
+	}
+	p.mu.single, p.mu.cluster = nil, nil
+}
+
 func start(t testing.TB, options []bus.ServerOptions, topology bus.Topology) *Broker {
 	t.Helper()
 	b := &Broker{Nodes: make([]*bus.Server, len(options)), dir: t.TempDir(), options: options, topology: topology}
 	t.Cleanup(b.stop)
+	b.startAll(t)
+	return b
+}
+
+func (b *Broker) startAll(t testing.TB) {
+	t.Helper()
 	var wg sync.WaitGroup
-	for i := range options {
-		b.options[i].StoreDir = filepath.Join(b.dir, options[i].Name)
+	for i := range b.options {
+		b.options[i].StoreDir = filepath.Join(b.dir, b.options[i].Name)
 		wg.Go(func() { b.Start(t, i) })
 	}
 	wg.Wait()
 	if t.Failed() {
 		t.FailNow()
 	}
-	return b
 }
+
+// StoreDir is where node i keeps its streams.
+func (b *Broker) StoreDir(i int) string { return b.options[i].StoreDir }
 
 // Start starts node i, which must not run. Its store is kept from before.
 func (b *Broker) Start(t testing.TB, i int) {
