@@ -47,16 +47,22 @@ func (r *runner) perform(effects []session.Effect, ack bus.Ack) {
 
 // answer tells a command's sender its outcome, which is recorded by now.
 func (r *runner) answer(o schemas.Outcome, ack bus.Ack) {
-	c, ok := r.commands[o.CommandID]
+	c, ok := r.commands[o.Sequence]
 	if !ok {
 		return
 	}
-	delete(r.commands, o.CommandID)
+	delete(r.commands, o.Sequence)
 	o.Log = ack.Sequence
+	r.outcomes[o.CommandID] = o
+	r.reply(c, o)
+	r.acknowledgeLater()
+}
+
+// reply is best effort: who hears nothing asks.
+func (r *runner) reply(c bus.StoredCommand, o schemas.Outcome) {
 	if err := r.e.conn.Reply(c, o); err != nil {
 		r.log.Debug().Err(err).Msg("reply")
 	}
-	r.acknowledgeLater()
 }
 
 // acknowledgeLater acknowledges, on another goroutine, the wake-ups whose commands all have

@@ -190,29 +190,86 @@ func TestOneTask(t *testing.T) {
 	}
 }
 
+// streaming is a model that stops in the middle of its first attempt.
+const streaming = `
+turns:
+  - attempts:
+      - steps: [{text: [one, " two", {wait: never}, " three"]}]
+      - steps: [{text: done}]
+`
+
 // An engine dies while its model streams: another closes what was open, and goes on.
 func TestTakeoverWhileTheModelStreams(t *testing.T) {
-	h := newHouse(t, bustest.Single(t), map[string]string{"slow": `
-turns:
-  - attempts: [1]
-    steps:
-      - text: [one, " two"]
-      - wait: never
-      - text: three
-  - attempts: [2]
-    steps:
-      - text: done
-`})
+	h := newHouse(t, bustest.Single(t), map[string]string{"slow": streaming})
 	first := h.killable("e1")
-	h.engine("e2")
 	h.create("scripted/slow", schemas.ApproveAll)
 	h.task("t1", "go")
-	owner := first
 	h.follow(func(m schemas.Message) bool {
 		p, ok := m.Payload.(*schemas.PartialText)
 		return ok && strings.Contains(p.Text, "two")
 	})
-	_ = owner
+	h.engine("e2")
 	first.kill()
-	t.Log(dump(h.follow(taskEnded)))
+	var texts []string
+	for _, m := range h.follow(taskEnded) {
+		switch p := m.Payload.(type) {
+		case *schemas.OwnerChanged:
+			texts = append(texts, "owner "+p.From+" "+p.To+" "+p.Cause)
+		case *schemas.Text:
+			texts = append(texts, string(p.Role)+" "+p.Text+" "+string(p.StopReason))
+		case *schemas.RequestEnd:
+			texts = append(texts, fmt.Sprint("end ", p.Status, " ", p.Attempt, " ", p.RetryInMS))
+		}
+	}
+	want := []string{"user go ", "owner e1 e2 lost", "assistant one two timeout", "end timeout 1 2000", "assistant done ", "end completed 2 0"}
+	if diff := cmp.Diff(want, texts); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+// The same at SIGTERM: the session is handed over at once.
+func TestHandOver(t *testing.T) {
+	h := newHouse(t, bustest.Single(t), map[string]string{"slow": streaming})
+	first := h.killable("e1")
+	h.create("scripted/slow", schemas.ApproveAll)
+	h.task("t1", "go")
+	h.follow(func(m schemas.Message) bool {
+		p, ok := m.Payload.(*schemas.PartialText)
+		return ok && strings.Contains(p.Text, "two")
+	})
+	h.engine("e2")
+	if err := first.Stop(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range h.follow(taskEnded) {
+		if p, ok := m.Payload.(*schemas.OwnerChanged); ok {
+			if p.Cause != "handover" || p.From != "e1" || p.To != "e2" {
+				t.Errorf("%+v", p)
+			}
+			return
+		}
+	}
+	t.Error("no owner_changed")
+}
+
+// A command on a session that does not exist is refused, and leaves nothing behind.
+func TestUnknownSession(t *testing.T) {
+	h := newHouse(t, bustest.Single(t), nil)
+	h.engine("e1")
+	o := h.send(schemas.Command{ID: "t", Type: schemas.CommandTask, Session: ref, Task: &schemas.TaskBody{Prompt: "x"}})
+	if o.Code != schemas.CodeUnknownSession {
+		t.Fatalf("outcome %+v", o)
+	}
+	if _, found, err := h.conn.LastClaim(context.Background(), ref); err != nil || found {
+		t.Errorf("a claim was left: %v, %v", found, err)
+	}
+}
+
+func TestUnknownModel(t *testing.T) {
+	h := newHouse(t, bustest.Single(t), nil)
+	h.engine("e1")
+	o := h.send(schemas.Command{ID: "c", Type: schemas.CommandCreate, Session: ref, Create: &schemas.CreateBody{Model: "no/such"}})
+	if o.Code != schemas.CodeUnknownModel {
+		t.Fatalf("outcome %+v", o)
+	}
 }

@@ -119,7 +119,8 @@ func newTenure(ctx context.Context, ref schemas.SessionRef, owner *bus.Owner) *t
 		appender: newAppender(),
 		urgent:   make(chan func(), 64),
 		stream:   make(chan session.Event, 256),
-		commands: map[string]bus.StoredCommand{},
+		commands: map[uint64]bus.StoredCommand{},
+		outcomes: map[string]schemas.Outcome{},
 		calls:    map[string]*toolCall{},
 		appended: time.Now(), marked: time.Now(),
 	}
@@ -166,6 +167,11 @@ func (r *runner) fold(ctx context.Context) error {
 		r.touch()
 		for _, m := range f.Messages {
 			r.state.Apply(m)
+			if p, ok := m.Payload.(*schemas.CommandOutcome); ok {
+				r.outcomes[p.CommandID] = schemas.Outcome{
+					CommandID: p.CommandID, Sequence: p.Sequence, Code: p.Code, Message: p.Message, Log: f.Sequence,
+				}
+			}
 		}
 	}
 	return nil

@@ -15,8 +15,11 @@ const (
 	nakLater = time.Second            // the owner does not answer, or there is no room
 )
 
-// pullMost is how many wake-ups are taken at once.
-const pullMost = 32
+// pullMost is how many wake-ups are taken at once, routesMost how many find their way at once.
+const (
+	pullMost   = 32
+	routesMost = 64
+)
 
 // pull takes wake-ups of a lane until taking ends. Those that start work are taken only while
 // there is room for another session.
@@ -37,7 +40,12 @@ func (e *Engine) pull(running, taking context.Context, lane bus.Lane) {
 			continue
 		}
 		for _, w := range wakes {
-			e.route(running, w)
+			// Side by side, since an owner that does not answer takes a second.
+			e.routes <- struct{}{}
+			e.work.Go(func() {
+				defer func() { <-e.routes }()
+				e.route(running, w)
+			})
 		}
 	}
 }
@@ -104,7 +112,7 @@ func (e *Engine) routeToOwner(ctx context.Context, w bus.WakeUp, claim bus.Claim
 			return
 		}
 		e.startRunner(ctx, w, claim)
-	case errors.Is(err, bus.ErrNoInstance):
+	case errors.Is(err, bus.ErrNoInstance), errors.Is(err, bus.ErrNoAnswer):
 		gone, err := e.beat.Gone(ctx, bus.KindEngine, claim.Instance)
 		if err != nil || !gone {
 			e.delay(w, nakLater)

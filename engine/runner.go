@@ -55,7 +55,8 @@ type tenure struct {
 	urgent chan func()        // run by the loop: timers, ends; never held back
 	stream chan session.Event // from the model and tools: held back while frames pile up
 
-	commands map[string]bus.StoredCommand // read, without an answer yet, by id
+	commands map[uint64]bus.StoredCommand // read, without an answer yet, by sequence
+	outcomes map[string]schemas.Outcome   // given or found lately, by command id
 	wakes    []bus.WakeUp                 // to acknowledge once what they rang for is stored
 	read     uint64                       // commands are read up to here
 	model    modelCall
@@ -252,7 +253,11 @@ func (r *runner) takeCommand(c bus.StoredCommand) {
 	if c.Sequence <= r.state.Cursor {
 		return
 	}
-	r.commands[c.ID] = c
+	if o, found := r.outcomeOf(c.ID); found { // the same command, sent again
+		r.reply(c, o)
+		return
+	}
+	r.commands[c.Sequence] = c
 	event := session.CommandReceived{Sequence: c.Sequence, Command: c.Command, Refused: c.Invalid}
 	if c.Type == schemas.CommandCreate && event.Refused == nil {
 		if _, err := r.e.models.Open(c.Create.Model); err != nil {
@@ -260,6 +265,19 @@ func (r *runner) takeCommand(c bus.StoredCommand) {
 		}
 	}
 	r.step(event)
+}
+
+// outcomeOf finds the outcome a command id was given before, whenever that was: what the trace
+// may not know yet was seen while the log was folded, or given by this owner.
+func (r *runner) outcomeOf(id string) (schemas.Outcome, bool) {
+	if o, ok := r.outcomes[id]; ok {
+		return o, true
+	}
+	o, found, err := r.e.store.Outcome(r.ref, id)
+	if err != nil {
+		r.log.Warn().Err(err).Msg("look for a command's outcome")
+	}
+	return o, found && err == nil
 }
 
 // asError is the error as a person gets it.
