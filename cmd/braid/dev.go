@@ -1,0 +1,44 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"braid/internal/cli"
+)
+
+func devCommand() *cobra.Command {
+	var o stackOptions
+	var logs cli.LogFlags
+	cmd := &cobra.Command{
+		Use:   "dev",
+		Short: "Run everything in this process and serve the HTTP API",
+		Long: "Runs a broker, an engine, a toolrunner for exec_command in the current directory, and a\n" +
+			"gateway, all in this process, and prints one URL.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			if o.log, err = cli.Logger(logs, cmd.ErrOrStderr()); err != nil {
+				return err
+			}
+			s, err := startStack(cmd.Context(), o)
+			if err != nil {
+				return err
+			}
+			defer cli.Close(&err, func() error { return s.stop(context.WithoutCancel(cmd.Context())) })
+			fmt.Fprintf(cmd.OutOrStdout(), "%s/?token=%s\n", s.url, s.token)
+			select {
+			case <-cmd.Context().Done():
+				return nil
+			case err := <-s.fail:
+				return err
+			}
+		},
+	}
+	o.register(cmd.Flags(), "always")
+	logs.Register(cmd.Flags())
+	cmd.Flags().StringVar(&o.listen, "listen", "127.0.0.1:7300", "address to serve on")
+	cmd.Flags().StringVar(&o.token, "token", "", "bearer token clients must send (env "+cli.EnvToken+", default random)")
+	return cmd
+}

@@ -1,0 +1,33 @@
+// Command braid is all of Braid in one process, and its command line.
+package main
+
+import (
+	"context"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"braid/internal/cli"
+)
+
+func main() {
+	ctx, stop := cli.OnSignal(context.Background())
+	code := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code)
+}
+
+// run executes one command line and returns the exit code: 0 done, 1 not, 2 usage.
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	root := &cobra.Command{
+		Use:   "braid",
+		Short: "Run LLM agents whose sessions survive their machines",
+		Long: "Braid runs LLM agents on a message broker: one ordered stream a session, tools on any\n" +
+			"machine, and nothing lost when a process dies.",
+	}
+	root.SetIn(stdin)
+	root.AddCommand(devCommand(), runCommand(), traceCommand(), checkCommand())
+	root.CompletionOptions.HiddenDefaultCmd = true
+	return cli.Execute(ctx, root, args, stdout, stderr)
+}

@@ -1,0 +1,86 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"braid/schemas"
+)
+
+// renderer shows a session's stream to a person as it comes, or as JSON Lines.
+type renderer struct {
+	out  io.Writer
+	json bool
+	// speaker is whose output the cursor stands in: "" for none, "model", or a tool call's id.
+	speaker string
+	fresh   bool // the cursor is at the beginning of a line
+	names   map[string]string
+}
+
+func newRenderer(out io.Writer, json bool) *renderer {
+	return &renderer{out: out, json: json, fresh: true, names: map[string]string{}}
+}
+
+// message shows one message; raw is its envelope.
+func (r *renderer) message(raw []byte, m schemas.Message) {
+	if r.json {
+		fmt.Fprintf(r.out, "%s\n", raw)
+		return
+	}
+	if len(m.Origin) > 0 {
+		return
+	}
+	switch p := m.Payload.(type) {
+	case *schemas.PartialText:
+		r.say("model", "", p.Text)
+	case *schemas.ToolCall:
+		r.names[p.ToolCallID] = p.Name
+		r.line("→ %s %s", p.Name, p.Arguments)
+	case *schemas.ApprovalDecision:
+		if p.Decision != schemas.DecisionAllow {
+			r.line("✗ %s: %s", r.names[p.ToolCallID], p.Decision)
+		}
+	case *schemas.PartialToolCallOutput:
+		r.say(p.ToolCallID, "← "+r.names[p.ToolCallID], p.Output)
+	case *schemas.RequestEnd:
+		if p.Status != schemas.StopCompleted {
+			r.line("! the request ended: %s %s", p.Status, p.ErrorMessage)
+		}
+	case *schemas.OwnerChanged:
+		r.line("! another engine took over (%s)", p.Cause)
+	case *schemas.Abort:
+		r.line("! aborted %s", p.Reason)
+	}
+}
+
+// say continues a speaker's output, or begins it under a heading.
+func (r *renderer) say(speaker, heading, text string) {
+	if text == "" {
+		return
+	}
+	if r.speaker != speaker {
+		r.newline()
+		if heading != "" {
+			fmt.Fprintln(r.out, heading)
+		}
+		r.speaker = speaker
+	}
+	fmt.Fprint(r.out, text)
+	r.fresh = strings.HasSuffix(text, "\n")
+}
+
+func (r *renderer) line(format string, args ...any) {
+	r.newline()
+	fmt.Fprintf(r.out, format+"\n", args...)
+	r.speaker = ""
+}
+
+func (r *renderer) newline() {
+	if !r.fresh {
+		fmt.Fprintln(r.out)
+		r.fresh = true
+	}
+}
+
+func (r *renderer) finish() { r.newline() }

@@ -1,0 +1,216 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"braid/internal/cli"
+	"braid/schemas"
+)
+
+type runOptions struct {
+	stack   stackOptions
+	server  serverFlags
+	logs    cli.LogFlags
+	model   string
+	approve string
+	system  string
+	json    bool
+}
+
+func runCommand() *cobra.Command {
+	var o runOptions
+	cmd := &cobra.Command{
+		Use:   "run [--model P/M] [--approve MODE] [--json] [--server URL] PROMPT",
+		Short: "Run one prompt and stream what happens",
+		Long: "Creates a session, runs the prompt in it and streams what happens until the task ends.\n" +
+			"Without a server everything runs in this process. Exit code 0 if the task completed.\n\n" +
+			"Tool calls that need a decision are asked about on a terminal, and denied without one.",
+		Example: "  braid run --model shell/demo --approve allow-all '$ ls -l\n$ date'",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return o.run(cmd.Context(), args[0], console{
+				in: bufio.NewReader(cmd.InOrStdin()), out: cmd.OutOrStdout(), err: cmd.ErrOrStderr(), interactive: interactive(cmd.InOrStdin()),
+			})
+		},
+	}
+	o.stack.register(cmd.Flags(), "2s")
+	o.server.register(cmd.Flags())
+	o.logs.Register(cmd.Flags())
+	if f := cmd.Flags().Lookup("log-level"); f != nil {
+		f.DefValue, o.logs.Level = "warn", "warn"
+	}
+	cmd.Flags().StringVar(&o.model, "model", "shell/demo", "what to run on, as provider/model")
+	cmd.Flags().StringVar(&o.approve, "approve", string(schemas.ApproveReadOnly), "read-only, always-ask, allow-all or deny-all")
+	cmd.Flags().StringVar(&o.system, "system", "", "system prompt")
+	cmd.Flags().BoolVar(&o.json, "json", false, "print every message, one JSON envelope a line")
+	return cmd
+}
+
+// console is where a run talks to a person.
+type console struct {
+	in          *bufio.Reader
+	out, err    io.Writer
+	interactive bool
+}
+
+func interactive(in io.Reader) bool {
+	f, ok := in.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+func (o *runOptions) run(ctx context.Context, prompt string, c console) (err error) {
+	if _, err := schemas.ParseApprovalMode(o.approve); err != nil {
+		return cli.Usage("--approve: %v", err)
+	}
+	if _, _, err := schemas.SplitModel(o.model); err != nil {
+		return cli.Usage("--model: %v", err)
+	}
+	if prompt == "" {
+		return cli.Usage("the prompt is empty")
+	}
+	api := o.server.api()
+	if api == nil {
+		if o.stack.log, err = cli.Logger(o.logs, c.err); err != nil {
+			return err
+		}
+		o.stack.listen = "127.0.0.1:0"
+		s, err := startStack(ctx, o.stack)
+		if err != nil {
+			return err
+		}
+		defer cli.Close(&err, func() error { return s.stop(context.WithoutCancel(ctx)) })
+		api = newAPI(s.url, s.token)
+	}
+	defer api.close()
+	r := &promptRun{api: api, console: c, show: newRenderer(c.out, o.json), log: zerolog.Nop()}
+	return r.run(ctx, o, prompt)
+}
+
+// promptRun is one prompt from its session's creation to the end of its task.
+type promptRun struct {
+	api     *apiClient
+	console console
+	show    *renderer
+	log     zerolog.Logger
+	session string
+	end     *schemas.TaskEnd
+}
+
+// abortBound is how long an interrupted run waits for its task to end.
+const abortBound = 5 * time.Second
+
+func (r *promptRun) run(ctx context.Context, o *runOptions, prompt string) error {
+	var created struct {
+		Session struct {
+			ID string `json:"id"`
+		} `json:"session"`
+	}
+	err := r.api.call(ctx, "/v1/sessions", map[string]any{
+		"model": o.model, "approval_mode": o.approve, "system_prompt": o.system,
+	}, &created)
+	if err != nil {
+		return fmt.Errorf("create a session: %w", err)
+	}
+	r.session = created.Session.ID
+	fmt.Fprintf(r.console.err, "session %s\n", r.session)
+	var started struct {
+		Cursor string `json:"cursor"`
+	}
+	if err := r.api.call(ctx, r.path("tasks"), map[string]any{"prompt": prompt}, &started); err != nil {
+		return fmt.Errorf("start the task: %w", err)
+	}
+	// Interrupted, the task is aborted and its end awaited; only a second signal ends the process.
+	following, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	stopAbort := context.AfterFunc(ctx, func() { r.abort(following, cancel) })
+	defer stopAbort()
+	if err := r.api.follow(following, r.session, started.Cursor, func(e event) error { return r.take(following, e) }); err != nil {
+		return fmt.Errorf("follow the session: %w", err)
+	}
+	r.show.finish()
+	if r.end.Status != schemas.StopCompleted {
+		return fmt.Errorf("the task ended: %s%s", r.end.Status, because(r.end))
+	}
+	return nil
+}
+
+func because(end *schemas.TaskEnd) string {
+	if end.ErrorInfo != nil && end.ErrorInfo.Message != "" {
+		return ": " + end.ErrorInfo.Message
+	}
+	return ""
+}
+
+func (r *promptRun) path(what string) string { return "/v1/sessions/" + r.session + "/" + what }
+
+func (r *promptRun) abort(ctx context.Context, giveUp context.CancelFunc) {
+	fmt.Fprintln(r.console.err, "aborting")
+	if err := r.api.call(ctx, r.path("abort"), map[string]any{"reason": "interrupted"}, nil); err != nil {
+		fmt.Fprintf(r.console.err, "abort: %v\n", err)
+	}
+	select {
+	case <-time.After(abortBound):
+		giveUp()
+	case <-ctx.Done():
+	}
+}
+
+// take shows one event, answers what is asked, and ends with the task.
+func (r *promptRun) take(ctx context.Context, e event) error {
+	if e.name != "" {
+		if e.name == "resync_required" {
+			return errors.New("part of the stream was lost; the trace has it all")
+		}
+		return nil
+	}
+	m, err := schemas.Decode(e.data)
+	if err != nil {
+		return err
+	}
+	r.show.message(e.data, m)
+	if len(m.Origin) > 0 {
+		return nil
+	}
+	switch p := m.Payload.(type) {
+	case *schemas.ApprovalRequest:
+		return r.decide(ctx, p)
+	case *schemas.TaskEnd:
+		r.end = p
+		return errStop
+	}
+	return nil
+}
+
+// decide asks about a tool call, or denies it when there is nobody to ask.
+func (r *promptRun) decide(ctx context.Context, p *schemas.ApprovalRequest) error {
+	decision := schemas.DecisionDeny
+	if r.console.interactive {
+		fmt.Fprintf(r.console.err, "\nallow %s %s ? [y/N] ", p.Name, p.Arguments)
+		answer, err := r.console.in.ReadString('\n')
+		if err != nil && answer == "" {
+			fmt.Fprintln(r.console.err, "denied")
+		}
+		if a := strings.ToLower(strings.TrimSpace(answer)); a == "y" || a == "yes" {
+			decision = schemas.DecisionAllow
+		}
+	} else {
+		fmt.Fprintf(r.console.err, "denied, since nobody can be asked: %s %s (see --approve)\n", p.Name, p.Arguments)
+	}
+	err := r.api.call(ctx, r.path("approvals/"+p.ToolCallID), map[string]any{"decision": decision, "hash": p.Hash}, nil)
+	var refused *schemas.Error
+	if errors.As(err, &refused) && refused.Code == schemas.CodeNotPending {
+		return nil // somebody else was faster
+	}
+	return err
+}

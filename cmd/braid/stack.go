@@ -1,0 +1,217 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/spf13/pflag"
+
+	"braid/bus"
+	"braid/engine"
+	"braid/gateway"
+	"braid/internal/cli"
+	"braid/llm"
+	"braid/toolrunner"
+	"braid/trace"
+)
+
+// envData is the environment variable of the data directory.
+const envData = "BRAID_DATA"
+
+// stackOptions say how to run everything in one process.
+type stackOptions struct {
+	data   string
+	sync   string
+	listen string
+	token  string
+	models cli.ModelFlags
+	log    zerolog.Logger
+}
+
+func (o *stackOptions) register(flags *pflag.FlagSet, sync string) {
+	flags.StringVar(&o.data, "data", "", "directory for streams and traces, one process at a time (env "+envData+", default ~/.braid)")
+	flags.StringVar(&o.sync, "sync", sync, "when writes reach the disk: always, or a duration; at a power loss that much is gone")
+	o.models.Register(flags)
+}
+
+// dataDir is where streams and traces are kept.
+func (o *stackOptions) dataDir() (string, error) {
+	if dir := cmp.Or(o.data, os.Getenv(envData)); dir != "" {
+		return dir, nil
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return "", fmt.Errorf("no --data given: %w", err)
+	}
+	return filepath.Join(home, ".braid"), nil
+}
+
+// parseSync reads --sync.
+func parseSync(s string) (always bool, interval time.Duration, err error) {
+	if s == "always" {
+		return true, 0, nil
+	}
+	interval, err = time.ParseDuration(s)
+	if err != nil || interval <= 0 {
+		return false, 0, cli.Usage("--sync must be always or a duration such as 2s, not %q", s)
+	}
+	return false, interval, nil
+}
+
+// stack is a broker, an engine, a toolrunner and a gateway in this process.
+type stack struct {
+	url   string
+	token string
+
+	stops []func(context.Context) error // in the order they were started
+	work  sync.WaitGroup
+	fail  chan error
+}
+
+// startStack starts everything, in the order in which one needs the other.
+func startStack(ctx context.Context, o stackOptions) (_ *stack, err error) {
+	dir, err := o.dataDir()
+	if err != nil {
+		return nil, err
+	}
+	s := &stack{token: cmp.Or(o.token, os.Getenv(cli.EnvToken), cli.NewToken()), fail: make(chan error, 2)}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.stop(context.WithoutCancel(ctx)))
+		}
+	}()
+	server, err := s.startBroker(o, dir)
+	if err != nil {
+		return nil, err
+	}
+	models, err := o.models.Catalog()
+	if err != nil {
+		return nil, err
+	}
+	if err := s.startEngine(ctx, o, dir, server, models); err != nil {
+		return nil, err
+	}
+	if err := s.startToolrunner(ctx, o, server); err != nil {
+		return nil, err
+	}
+	return s, s.startGateway(ctx, o, server)
+}
+
+func (s *stack) startBroker(o stackOptions, dir string) (*bus.Server, error) {
+	always, interval, err := parseSync(o.sync)
+	if err != nil {
+		return nil, err
+	}
+	server, err := bus.StartEmbedded(bus.ServerOptions{
+		StoreDir: filepath.Join(dir, "nats"), SyncAlways: always, SyncInterval: interval, Log: o.log,
+	})
+	if errors.Is(err, bus.ErrStoreInUse) {
+		return nil, fmt.Errorf("%w; if that is braid dev, name it with --server, else choose another --data", err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	s.stops = append(s.stops, func(context.Context) error { server.Shutdown(); return nil })
+	return server, nil
+}
+
+// connect gives a part a connection of its own.
+func (s *stack) connect(ctx context.Context, o stackOptions, server *bus.Server, name string) (*bus.Conn, error) {
+	conn, err := bus.Connect(ctx, bus.Options{Server: server, Name: name, Log: o.log})
+	if err != nil {
+		return nil, err
+	}
+	s.stops = append(s.stops, func(context.Context) error { conn.Close(); return nil })
+	return conn, nil
+}
+
+func (s *stack) startEngine(ctx context.Context, o stackOptions, dir string, server *bus.Server, models *llm.Catalog) error {
+	store, err := trace.Open(filepath.Join(dir, "trace"), trace.Options{Logger: o.log})
+	if err != nil {
+		return err
+	}
+	s.stops = append(s.stops, func(context.Context) error { return store.Close() })
+	conn, err := s.connect(ctx, o, server, "braid-engine")
+	if err != nil {
+		return err
+	}
+	e, err := engine.Start(ctx, engine.Options{Conn: conn, Trace: store, Models: models, Log: o.log})
+	if err != nil {
+		return err
+	}
+	s.stops = append(s.stops, models.Close, e.Stop)
+	return nil
+}
+
+// startToolrunner serves exec_command in the working directory.
+func (s *stack) startToolrunner(ctx context.Context, o stackOptions, server *bus.Server) error {
+	conn, err := s.connect(ctx, o, server, "braid-toolrunner")
+	if err != nil {
+		return err
+	}
+	exec, err := toolrunner.NewExec(toolrunner.ExecOptions{Environ: os.Environ(), Watch: true})
+	if err != nil {
+		return err
+	}
+	s.stops = append(s.stops, func(context.Context) error { return exec.Close() })
+	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	done := make(chan struct{})
+	s.work.Go(func() {
+		defer close(done)
+		if err := toolrunner.Serve(running, conn, toolrunner.ServeOptions{Tools: []toolrunner.Tool{exec.Tool()}, Log: o.log}); err != nil {
+			s.fail <- err
+		}
+	})
+	s.stops = append(s.stops, func(context.Context) error { cancel(); <-done; return nil })
+	return nil
+}
+
+func (s *stack) startGateway(ctx context.Context, o stackOptions, server *bus.Server) error {
+	conn, err := s.connect(ctx, o, server, "braid-gateway")
+	if err != nil {
+		return err
+	}
+	g, err := gateway.New(gateway.Options{Conn: conn, Token: s.token, Log: o.log})
+	if err != nil {
+		return err
+	}
+	listener, err := net.Listen("tcp", o.listen)
+	if err != nil {
+		return fmt.Errorf("serve: %w", err)
+	}
+	s.url = "http://" + listener.Addr().String()
+	serving, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	done := make(chan struct{})
+	s.work.Go(func() {
+		defer close(done)
+		if err := g.Serve(serving, listener); err != nil {
+			s.fail <- err
+		}
+	})
+	s.stops = append(s.stops, func(context.Context) error { cancel(); <-done; return nil })
+	return nil
+}
+
+// stopBound is how long an orderly end may take.
+const stopBound = 15 * time.Second
+
+// stop ends everything, the last started first.
+func (s *stack) stop(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, stopBound)
+	defer cancel()
+	var errs []error
+	for i := len(s.stops) - 1; i >= 0; i-- {
+		errs = append(errs, s.stops[i](ctx))
+	}
+	s.stops = nil
+	s.work.Wait()
+	return errors.Join(errs...)
+}
