@@ -1,0 +1,157 @@
+package gateway
+
+import (
+	"net/http"
+
+	"braid/schemas"
+)
+
+// createRequest is the body of POST /v1/sessions.
+type createRequest struct {
+	// ID names the session; one is made up if it is empty.
+	ID           string               `json:"id,omitzero"`
+	Model        string               `json:"model"`
+	ApprovalMode schemas.ApprovalMode `json:"approval_mode,omitzero"`
+	SystemPrompt string               `json:"system_prompt,omitzero"`
+	Workspace    string               `json:"workspace,omitzero"`
+	Agent        string               `json:"agent,omitzero"`
+}
+
+// taskRequest is the body of POST /v1/sessions/{id}/tasks.
+type taskRequest struct {
+	Prompt string `json:"prompt"`
+}
+
+// approvalRequest is the body of POST /v1/sessions/{id}/approvals/{call}.
+type approvalRequest struct {
+	Decision schemas.Decision `json:"decision"`
+	Hash     string           `json:"hash,omitzero"`
+}
+
+// abortRequest is the body of POST /v1/sessions/{id}/abort; it may be left out.
+type abortRequest struct {
+	Reason string `json:"reason,omitzero"`
+}
+
+// accepted answers a command that was applied.
+type accepted struct {
+	CommandID string `json:"command_id"`
+	Session   string `json:"session"`
+	// Cursor is where to start watching to see everything the command brings about.
+	Cursor string `json:"cursor,omitzero"`
+}
+
+// apply sends a command and waits for its outcome; a refusal is an error.
+func (g *Gateway) apply(r *http.Request, cmd schemas.Command) (schemas.Outcome, error) {
+	outcome, _, err := g.conn.SendAndWait(r.Context(), cmd, g.o.CommandWait)
+	if err != nil {
+		return outcome, err
+	}
+	return outcome, outcome.Err()
+}
+
+// accept sends a command and answers 202 once it is applied.
+func (g *Gateway) accept(w http.ResponseWriter, r *http.Request, cmd schemas.Command) error {
+	id, _, err := commandID(w, r)
+	if err != nil {
+		return err
+	}
+	cmd.ID = id
+	outcome, err := g.apply(r, cmd)
+	if err != nil {
+		return err
+	}
+	answer := accepted{CommandID: id, Session: cmd.Session.ID}
+	if outcome.Log > 0 {
+		// The frame of the outcome begins with it, and the outcome is no part of the stream: all
+		// that follows line 0 is what the command brought about.
+		answer.Cursor = schemas.Cursor{Epoch: g.conn.Epoch(cmd.Session), Position: schemas.Position{Sequence: outcome.Log}}.String()
+	}
+	writeJSON(w, http.StatusAccepted, answer)
+	return nil
+}
+
+func (g *Gateway) createSession(w http.ResponseWriter, r *http.Request) error {
+	var body createRequest
+	if err := readBody(w, r, &body, false); err != nil {
+		return err
+	}
+	id, given, err := commandID(w, r)
+	if err != nil {
+		return err
+	}
+	switch {
+	case body.ID != "":
+		if err := schemas.ValidateName("id", body.ID); err != nil {
+			return err
+		}
+	case given: // a repeat must not make a second session
+		body.ID = derivedID(id)
+	default:
+		body.ID = randomID()
+	}
+	ref := schemas.SessionRef{Project: g.o.Project, ID: body.ID}
+	outcome, err := g.apply(r, schemas.Command{
+		ID: id, Type: schemas.CommandCreate, Session: ref,
+		Create: &schemas.CreateBody{
+			Model: body.Model, Agent: body.Agent, SystemPrompt: body.SystemPrompt,
+			ApprovalMode: body.ApprovalMode, Workspace: body.Workspace,
+		},
+	})
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Location", "/v1/sessions/"+ref.ID)
+	writeJSON(w, http.StatusCreated, struct {
+		CommandID string      `json:"command_id"`
+		Session   sessionView `json:"session"`
+	}{id, g.created(r, ref, body, outcome.Log)})
+	return nil
+}
+
+func (g *Gateway) startTask(w http.ResponseWriter, r *http.Request) error {
+	ref, err := g.session(r)
+	if err != nil {
+		return err
+	}
+	var body taskRequest
+	if err := readBody(w, r, &body, false); err != nil {
+		return err
+	}
+	return g.accept(w, r, schemas.Command{
+		Type: schemas.CommandTask, Session: ref, Task: &schemas.TaskBody{Prompt: body.Prompt},
+	})
+}
+
+func (g *Gateway) decide(w http.ResponseWriter, r *http.Request) error {
+	ref, err := g.session(r)
+	if err != nil {
+		return err
+	}
+	call := r.PathValue("call")
+	if err := schemas.ValidateName("tool_call_id", call); err != nil {
+		return err
+	}
+	var body approvalRequest
+	if err := readBody(w, r, &body, false); err != nil {
+		return err
+	}
+	return g.accept(w, r, schemas.Command{
+		Type: schemas.CommandApprove, Session: ref,
+		Approve: &schemas.ApproveBody{ToolCallID: call, Decision: body.Decision, Hash: body.Hash},
+	})
+}
+
+func (g *Gateway) abort(w http.ResponseWriter, r *http.Request) error {
+	ref, err := g.session(r)
+	if err != nil {
+		return err
+	}
+	var body abortRequest
+	if err := readBody(w, r, &body, true); err != nil {
+		return err
+	}
+	return g.accept(w, r, schemas.Command{
+		Type: schemas.CommandAbort, Session: ref, Abort: &schemas.AbortBody{Reason: body.Reason},
+	})
+}

@@ -1,0 +1,218 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"braid/bus"
+	"braid/schemas"
+)
+
+// Options describes a gateway. Conn and Token must be set.
+type Options struct {
+	// Conn is the broker. The gateway does not close it.
+	Conn *bus.Conn
+	// Token is what clients must present.
+	Token string
+	// Project owns the sessions served here; default "default".
+	Project string
+	// Hosts are the names clients may address the gateway by, without a port, besides those of
+	// the loopback interface. A request under any other name is refused: a page that rebinds
+	// its own name to this address must not reach it.
+	Hosts []string
+	// Log gets one line a request. It never gets prompts, tokens or query strings.
+	Log zerolog.Logger
+
+	// CommandWait is how long a request waits for a command's outcome; default 10 s.
+	CommandWait time.Duration
+	// QueryWait is how long it waits for an answer to a question; default 5 s.
+	QueryWait time.Duration
+	// Heartbeat is the time between comments on a silent stream; default 10 s, at most 15 s.
+	Heartbeat time.Duration
+	// WriteTimeout is how long one write to a client may take; default 15 s.
+	WriteTimeout time.Duration
+	// Linger is how long a session is followed after its last watcher left; default 5 s.
+	Linger time.Duration
+	// RingBytes is how much of a watched session's stream is kept in memory, in bytes; default
+	// 1 MiB. A watcher further behind is served from the broker.
+	RingBytes int
+	// ShutdownWait is how long Serve waits for requests to end by themselves; default 5 s.
+	ShutdownWait time.Duration
+}
+
+func (o Options) withDefaults() Options {
+	if o.Project == "" {
+		o.Project = "default"
+	}
+	fallback(&o.CommandWait, 10*time.Second)
+	fallback(&o.QueryWait, 5*time.Second)
+	fallback(&o.Heartbeat, 10*time.Second)
+	fallback(&o.WriteTimeout, 15*time.Second)
+	fallback(&o.Linger, 5*time.Second)
+	fallback(&o.ShutdownWait, 5*time.Second)
+	o.Heartbeat = min(o.Heartbeat, 15*time.Second)
+	if o.RingBytes <= 0 {
+		o.RingBytes = 1 << 20
+	}
+	return o
+}
+
+func fallback(d *time.Duration, value time.Duration) {
+	if *d <= 0 {
+		*d = value
+	}
+}
+
+// Gateway serves one project over HTTP. It is safe for concurrent use.
+type Gateway struct {
+	o       Options
+	conn    *bus.Conn
+	log     zerolog.Logger
+	handler http.Handler
+	guard   guard
+	hubs    *hubs
+	replays replays
+	ready   readiness
+	// stopping is closed when streams are to end.
+	stopping context.Context
+	stop     context.CancelFunc
+}
+
+// New makes a gateway. It starts nothing until it is asked for something.
+func New(o Options) (*Gateway, error) {
+	o = o.withDefaults()
+	if o.Conn == nil {
+		return nil, errors.New("gateway: a connection to the broker is needed")
+	}
+	if o.Token == "" {
+		return nil, errors.New("gateway: a token is needed: without one anybody who reaches the port runs agents")
+	}
+	if err := schemas.ValidateName("project", o.Project); err != nil {
+		return nil, fmt.Errorf("gateway: %w", err)
+	}
+	g := &Gateway{o: o, conn: o.Conn, log: o.Log, guard: newGuard(o.Token, o.Hosts)}
+	g.stopping, g.stop = context.WithCancel(context.Background())
+	g.hubs, g.replays = newHubs(g), newReplays()
+	g.handler = g.guard.wrap(g.log, g.routes())
+	return g, nil
+}
+
+// Handler serves the API. A server around it needs a write timeout of 0, or streams are cut;
+// the gateway bounds each write itself.
+func (g *Gateway) Handler() http.Handler { return g.handler }
+
+// Close ends the streams and whatever follows sessions for them, and waits for the latter. The
+// gateway is of no use afterwards.
+func (g *Gateway) Close() {
+	g.stop()
+	g.hubs.close()
+}
+
+// Limits of connections.
+const (
+	headerTimeout  = 10 * time.Second
+	requestTimeout = 30 * time.Second
+	idleTimeout    = 2 * time.Minute
+	maxHeaderBytes = 64 << 10
+)
+
+// Serve answers requests on the listener until ctx ends, and closes the gateway then: streams
+// end after a comment, so that their watchers resume elsewhere, other requests get
+// ShutdownWait to finish. It returns when nothing of the gateway runs any more, nil after a stop
+// in order.
+func (g *Gateway) Serve(ctx context.Context, l net.Listener) error {
+	server := &http.Server{
+		Handler:           g.handler,
+		ReadHeaderTimeout: headerTimeout,
+		ReadTimeout:       requestTimeout, // streams lift it
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    maxHeaderBytes,
+	}
+	served := make(chan error, 1)
+	// Ends when the server is shut down or its listener fails; Serve waits below.
+	go func() { served <- server.Serve(l) }()
+	var err error
+	select {
+	case err = <-served:
+	case <-ctx.Done():
+	}
+	g.stop()
+	if err == nil {
+		wait, cancel := context.WithTimeout(context.WithoutCancel(ctx), g.o.ShutdownWait)
+		defer cancel()
+		if shutdown := server.Shutdown(wait); shutdown != nil {
+			g.log.Warn().Err(shutdown).Msg("requests are cut off")
+		}
+		<-served
+	}
+	server.Close()
+	g.Close()
+	if err != nil {
+		return fmt.Errorf("serve HTTP: %w", err)
+	}
+	return nil
+}
+
+// route is one thing clients can ask for.
+type route struct {
+	method, path string
+	handle       func(http.ResponseWriter, *http.Request) error
+	access       access
+}
+
+func (g *Gateway) routes() http.Handler {
+	list := []route{
+		{"GET", "/healthz", g.health, accessOpen},
+		{"GET", "/readyz", g.readyz, accessOpen},
+		{"POST", "/v1/sessions", g.createSession, accessToken},
+		{"GET", "/v1/sessions", g.listSessions, accessToken},
+		{"GET", "/v1/sessions/{id}", g.showSession, accessToken},
+		{"POST", "/v1/sessions/{id}/tasks", g.startTask, accessToken},
+		{"POST", "/v1/sessions/{id}/approvals/{call}", g.decide, accessToken},
+		{"POST", "/v1/sessions/{id}/abort", g.abort, accessToken},
+		{"GET", "/v1/sessions/{id}/messages", g.showMessages, accessToken},
+		{"GET", "/v1/sessions/{id}/trace", g.exportTrace, accessToken},
+		{"GET", "/v1/sessions/{id}/stream", g.stream, accessTokenOrQuery},
+	}
+	mux := http.NewServeMux()
+	methods := map[string][]string{}
+	for _, r := range list {
+		mux.Handle(r.method+" "+r.path, g.serveRoute(r))
+		methods[r.path] = append(methods[r.path], r.method)
+	}
+	for path, allowed := range methods {
+		slices.Sort(allowed)
+		mux.Handle(path, g.serveRoute(route{path: path, handle: methodNotAllowed(strings.Join(allowed, ", "))}))
+	}
+	mux.Handle("/", g.serveRoute(route{path: "/", handle: func(_ http.ResponseWriter, _ *http.Request) error {
+		return schemas.Errorf(schemas.CodeNotFound, "there is nothing here")
+	}}))
+	return mux
+}
+
+func (g *Gateway) serveRoute(r route) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
+		err := g.guard.admit(request, r.access)
+		if err == nil {
+			err = r.handle(w, request)
+		}
+		if err != nil {
+			g.fail(w, request, err)
+		}
+	})
+}
+
+func methodNotAllowed(allowed string) func(http.ResponseWriter, *http.Request) error {
+	return func(w http.ResponseWriter, _ *http.Request) error {
+		w.Header().Set("Allow", allowed)
+		return schemas.Errorf(codeMethodNotAllowed, "this takes %s", allowed)
+	}
+}

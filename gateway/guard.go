@@ -1,0 +1,172 @@
+package gateway
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"braid/schemas"
+)
+
+// access says what a route asks of its callers.
+type access int
+
+const (
+	// accessToken: the header "Authorization: Bearer <token>".
+	accessToken access = iota
+	// accessTokenOrQuery: that, or the query parameter "token", since an EventSource of a
+	// browser can't send headers.
+	accessTokenOrQuery
+	// accessOpen: nothing, under any host name. Probes have no token.
+	accessOpen
+)
+
+// guard decides who may ask.
+type guard struct {
+	token [sha256.Size]byte
+	hosts map[string]bool
+}
+
+func newGuard(token string, hosts []string) guard {
+	g := guard{token: sha256.Sum256([]byte(token)), hosts: map[string]bool{
+		"localhost": true, "127.0.0.1": true, "::1": true,
+	}}
+	for _, h := range hosts {
+		g.hosts[strings.ToLower(h)] = true
+	}
+	return g
+}
+
+// admit checks a request against a route's demands.
+func (g guard) admit(r *http.Request, a access) error {
+	if a == accessOpen {
+		return nil
+	}
+	if err := g.checkOrigin(r); err != nil {
+		return err
+	}
+	given, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	if !ok && a == accessTokenOrQuery {
+		given = r.URL.Query().Get("token")
+	}
+	// Digests have one length, so that the comparison takes the same time whatever was given.
+	sum := sha256.Sum256([]byte(given))
+	if subtle.ConstantTimeCompare(sum[:], g.token[:]) != 1 {
+		return schemas.Errorf(schemas.CodeUnauthorized, "the token is missing or wrong")
+	}
+	return nil
+}
+
+// checkOrigin refuses requests under a foreign host name and those that a page of another origin
+// makes a browser send.
+func (g guard) checkOrigin(r *http.Request) error {
+	if !g.hosts[hostname(r.Host)] {
+		return schemas.Errorf(schemas.CodeForbidden, "this gateway does not serve the host %.80q; its operator can allow it", r.Host)
+	}
+	for _, origin := range r.Header.Values("Origin") {
+		u, err := url.Parse(origin)
+		if err != nil || !strings.EqualFold(u.Host, r.Host) || u.Host == "" {
+			return schemas.Errorf(schemas.CodeForbidden, "pages of %.80q may not use this gateway", origin)
+		}
+	}
+	return nil
+}
+
+// hostname is the name in a Host header, without port and brackets.
+func hostname(host string) string {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	return strings.ToLower(strings.TrimSuffix(strings.TrimPrefix(host, "["), "]"))
+}
+
+// checkPath refuses what the mux would clean up and redirect: an empty or dotted element is a
+// mistake in building the path, and following it would reach something that was not meant.
+func checkPath(path string) error {
+	for i, element := range strings.Split(path, "/") {
+		if i > 0 && (element == "" && path != "/" || element == "." || element == "..") {
+			return &schemas.Error{Code: schemas.CodeInvalid, Field: "path", Message: "the path has an empty or dotted element"}
+		}
+	}
+	return nil
+}
+
+// wrap gives every answer its headers and its line in the log, and turns a panic into an answer.
+func (g guard) wrap(log zerolog.Logger, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		begun := time.Now()
+		recorder := &statusRecorder{ResponseWriter: w}
+		setHeaders(w.Header())
+		defer func() {
+			failed := recover()
+			if failed != nil && failed != http.ErrAbortHandler { //nolint:errorlint // the value that was panicked with
+				log.Error().Str("panic", fmt.Sprint(failed)).Bytes("stack", debug.Stack()).Msg("a request failed")
+			}
+			logRequest(log, r, recorder.status, time.Since(begun))
+			if failed != nil {
+				panic(http.ErrAbortHandler) // the connection is of no use: the client must notice
+			}
+		}()
+		if err := checkPath(r.URL.Path); err != nil {
+			writeError(recorder, http.StatusBadRequest, err)
+			return
+		}
+		next.ServeHTTP(recorder, r)
+	})
+}
+
+func setHeaders(h http.Header) {
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Referrer-Policy", "no-referrer") // the stream's URL may hold the token
+	h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
+	h.Set("Cache-Control", "no-store")
+}
+
+// logRequest writes one line. The route's pattern stands for the path, and there is no query.
+func logRequest(log zerolog.Logger, r *http.Request, status int, took time.Duration) {
+	event := log.Info()
+	switch {
+	case strings.HasSuffix(r.Pattern, "/healthz"), strings.HasSuffix(r.Pattern, "/readyz"):
+		event = log.Debug()
+	case status >= http.StatusInternalServerError:
+		event = log.Warn()
+	}
+	event = event.Str("method", r.Method).Str("route", r.Pattern).Int("status", status).Dur("took", took)
+	if id := r.PathValue("id"); schemas.ValidName(id) {
+		event = event.Str("session", id)
+	}
+	event.Msg("request")
+}
+
+// statusRecorder remembers the status. http.ResponseController finds what it wraps.
+type statusRecorder struct {
+	http.ResponseWriter
+	status int
+}
+
+// WriteHeader notes the status.
+func (s *statusRecorder) WriteHeader(status int) {
+	if s.status == 0 {
+		s.status = status
+	}
+	s.ResponseWriter.WriteHeader(status)
+}
+
+// Write notes the status that a first write implies.
+func (s *statusRecorder) Write(b []byte) (int, error) {
+	if s.status == 0 {
+		s.status = http.StatusOK
+	}
+	return s.ResponseWriter.Write(b)
+}
+
+// Unwrap lets http.ResponseController reach the connection.
+func (s *statusRecorder) Unwrap() http.ResponseWriter { return s.ResponseWriter }

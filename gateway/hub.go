@@ -1,0 +1,313 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"braid/bus"
+	"braid/schemas"
+)
+
+// wholeFrame is a line after all lines of a frame.
+const wholeFrame = 1<<31 - 1
+
+// hub follows one session for all of its watchers. It writes to none of them: each frame is
+// encoded once and put into a ring, from which watchers take at their own pace. So nobody's
+// slowness reaches anybody else, and a hub has one goroutine and one subscription, however many
+// watch.
+type hub struct {
+	conn  *bus.Conn
+	ref   schemas.SessionRef
+	epoch string
+
+	// begun is closed once the hub has caught up with the session, or failed; err is set before.
+	begun chan struct{}
+	err   error
+	// done is closed when the hub's goroutine has nothing more to say.
+	done chan struct{}
+
+	mu struct {
+		sync.RWMutex
+		ring     ring
+		state    taskState
+		partials partials
+		position schemas.Position // all of this holds here
+		log      uint64           // sequence of the last recorded frame
+		// broken counts how often the stream could not be continued, reason says why last.
+		broken  int
+		reason  string
+		changed chan struct{} // closed and replaced with each change
+	}
+}
+
+func newHub(conn *bus.Conn, ref schemas.SessionRef, ringBytes int) *hub {
+	h := &hub{
+		conn: conn, ref: ref, epoch: conn.Epoch(ref),
+		begun: make(chan struct{}), done: make(chan struct{}),
+	}
+	h.mu.ring.limit = ringBytes
+	h.mu.changed = make(chan struct{})
+	return h
+}
+
+// run follows the session until ctx ends or it can't be followed. wait bounds questions.
+func (h *hub) run(ctx context.Context, wait time.Duration) error {
+	defer close(h.done)
+	at, err := h.begin(ctx, wait, "")
+	for err == nil {
+		at, err = h.follow(ctx, at, wait)
+	}
+	h.fail(err)
+	return err
+}
+
+// fail ends the wait of watchers that the hub never served.
+func (h *hub) fail(err error) {
+	if !h.caughtUp() {
+		h.err = err
+		close(h.begun)
+	}
+}
+
+func (h *hub) caughtUp() bool {
+	select {
+	case <-h.begun:
+		return true
+	default:
+		return false
+	}
+}
+
+// begin learns the session's state and the place at which it holds, and reads the turn that is
+// under way, so that what was streamed of it is known. broken says why it begins again.
+func (h *hub) begin(ctx context.Context, wait time.Duration, broken string) (schemas.Cursor, error) {
+	ctx, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	info, err := describe(ctx, h.conn, h.ref)
+	if err != nil {
+		return schemas.Cursor{}, err
+	}
+	state := newTaskState(info)
+	turn, err := readTurn(ctx, h.conn, h.ref, info.LastSequence, state.name() != stateIdle)
+	if err != nil {
+		return schemas.Cursor{}, readFailed(err)
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.mu.partials.clear()
+	h.mu.log = info.LastSequence
+	h.mu.position = schemas.Position{Sequence: info.LastSequence}
+	h.mu.ring.reset(h.mu.position)
+	if len(turn) > 0 {
+		h.mu.ring.reset(schemas.Position{Sequence: turn[0].Header.Prev, Line: wholeFrame})
+	}
+	for _, f := range turn {
+		if err := h.pushLocked(f); err != nil {
+			return schemas.Cursor{}, err
+		}
+	}
+	h.mu.state = state // what the engine said holds at the end of the turn so far
+	if broken != "" {
+		h.mu.broken++
+		h.mu.reason = broken
+	}
+	h.signalLocked()
+	return h.cursorLocked(), nil
+}
+
+// describe asks for a session, with an answer that has seen everything recorded until now: an
+// engine that is behind must not call a session unknown that was created a moment ago.
+func describe(ctx context.Context, conn *bus.Conn, ref schemas.SessionRef) (bus.SessionInfo, error) {
+	ends, err := conn.SessionEnds(ctx, ref)
+	if err != nil {
+		return bus.SessionInfo{}, readFailed(err)
+	}
+	if ends.Log == 0 {
+		return bus.SessionInfo{}, schemas.Errorf(schemas.CodeUnknownSession, "there is no session %s", ref.ID)
+	}
+	info, err := conn.AskSession(ctx, ref, ends.Log)
+	if err == nil && info.LastSequence == 0 {
+		info.LastSequence = ends.Log
+	}
+	return info, readFailed(err)
+}
+
+// follow takes events until the follower ends. It returns where to go on.
+func (h *hub) follow(ctx context.Context, at schemas.Cursor, wait time.Duration) (schemas.Cursor, error) {
+	follower, err := h.conn.Follow(ctx, h.ref, bus.FollowOptions{After: at})
+	if err != nil {
+		return h.pause(ctx, at, err)
+	}
+	defer follower.Close()
+	for {
+		event, err := follower.Next(ctx)
+		if err != nil {
+			return h.pause(ctx, h.cursor(), err)
+		}
+		switch e := event.(type) {
+		case bus.Frame:
+			err = h.push(e)
+		case bus.CaughtUpEvent:
+			if !h.caughtUp() {
+				close(h.begun)
+			}
+		case bus.GapEvent:
+			h.gap(e)
+		case bus.ResyncEvent:
+			return h.begin(ctx, wait, e.Reason)
+		}
+		if err != nil {
+			return at, err
+		}
+	}
+}
+
+// followAgainAfter is the pause before a broken follower is replaced.
+const followAgainAfter = time.Second
+
+// pause waits before the next try, and ends the hub when its context has ended.
+func (h *hub) pause(ctx context.Context, at schemas.Cursor, err error) (schemas.Cursor, error) {
+	timer := time.NewTimer(followAgainAfter)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return at, errors.Join(ctx.Err(), err)
+	case <-timer.C:
+		return at, nil
+	}
+}
+
+func (h *hub) push(f bus.Frame) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	defer h.signalLocked()
+	return h.pushLocked(f)
+}
+
+// pushLocked takes a frame. REQUIRES: h.mu is held.
+func (h *hub) pushLocked(f bus.Frame) error {
+	e, err := encodeFrame(h.epoch, f)
+	if err != nil {
+		return err
+	}
+	for _, m := range f.Messages {
+		h.mu.state = h.mu.state.apply(m)
+		h.mu.partials.apply(m)
+	}
+	h.mu.position = e.position
+	if f.Header.Recorded {
+		h.mu.log = f.Sequence
+	}
+	h.mu.ring.push(e)
+	return nil
+}
+
+// gap tells every watcher that what it has can't be continued: frames are lost for good.
+func (h *hub) gap(e bus.GapEvent) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.mu.broken++
+	h.mu.reason = reasonExpired
+	h.mu.partials.clear()
+	h.mu.ring.reset(schemas.Position{Sequence: e.Before - 1, Line: wholeFrame})
+	h.signalLocked()
+}
+
+func (h *hub) signalLocked() {
+	close(h.mu.changed)
+	h.mu.changed = make(chan struct{})
+}
+
+func (h *hub) cursorLocked() schemas.Cursor {
+	return schemas.Cursor{Epoch: h.epoch, Position: h.mu.position}
+}
+
+func (h *hub) cursor() schemas.Cursor {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	return h.cursorLocked()
+}
+
+// moment is a session at one position: what a watcher is told when it arrives, and where in the
+// ring it goes on.
+type moment struct {
+	state  taskState
+	cursor schemas.Cursor
+	next   uint64
+	broken int
+	reason string
+}
+
+func (h *hub) momentLocked() moment {
+	return moment{
+		state: h.mu.state, cursor: h.cursorLocked(), next: h.mu.ring.end(),
+		broken: h.mu.broken, reason: h.mu.reason,
+	}
+}
+
+func (h *hub) now() moment {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	return h.momentLocked()
+}
+
+// arrive returns everything after a position and the moment behind it; false if the ring does
+// not go back that far, or the hub has not come that far.
+func (h *hub) arrive(at schemas.Position) (rest []*entry, now moment, ok bool) {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	number, ok := h.mu.ring.find(at)
+	if !ok || at.Sequence > h.mu.position.Sequence {
+		return nil, moment{}, false
+	}
+	rest, ok = h.mu.ring.from(number, h.mu.ring.limit+maxBody)
+	now = h.momentLocked()
+	now.next = number + uint64(len(rest))
+	return rest, now, ok && now.next == h.mu.ring.end()
+}
+
+// batchBytes bounds what a watcher takes at once.
+const batchBytes = 256 << 10
+
+// read returns the next entries from a number on, none if there are none yet, and what is closed
+// at the next change. ok is false if they have left the ring; broken counts breaks so far.
+func (h *hub) read(number uint64) (batch []*entry, changed <-chan struct{}, broken int, ok bool) {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	batch, ok = h.mu.ring.from(number, batchBytes)
+	return batch, h.mu.changed, h.mu.broken, ok
+}
+
+// reach waits until the hub has come to a sequence.
+func (h *hub) reach(ctx context.Context, sequence uint64) error {
+	for {
+		h.mu.RLock()
+		at, changed := h.mu.position.Sequence, h.mu.changed
+		h.mu.RUnlock()
+		if at >= sequence {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-h.done:
+			return errHubEnded
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// tail is what the history does not hold yet.
+type tail struct {
+	moment
+	log      uint64 // sequence of the last recorded frame
+	partials []schemas.Message
+}
+
+func (h *hub) tail() tail {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	return tail{moment: h.momentLocked(), log: h.mu.log, partials: h.mu.partials.messages()}
+}

@@ -1,0 +1,144 @@
+package gateway
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"braid/bus"
+	"braid/schemas"
+)
+
+// hubs holds the hub of each watched session. The first watcher starts it; it ends some time
+// after the last one left, so that a page that is reloaded finds it again.
+type hubs struct {
+	conn      *bus.Conn
+	linger    time.Duration
+	wait      time.Duration
+	ringBytes int
+	ctx       context.Context
+	cancel    context.CancelFunc
+	running   sync.WaitGroup
+
+	mu struct {
+		sync.Mutex
+		closed bool
+		byRef  map[schemas.SessionRef]*lease
+	}
+}
+
+// errStopping answers who comes too late.
+var errStopping = schemas.Errorf(schemas.CodeUnavailable, "this gateway stops; try again")
+
+// lease counts a hub's users.
+type lease struct {
+	*hub
+	cancel context.CancelFunc
+	users  int
+	expiry *time.Timer // runs while there are none
+}
+
+func newHubs(g *Gateway) *hubs {
+	s := &hubs{conn: g.conn, linger: g.o.Linger, wait: g.o.QueryWait, ringBytes: g.o.RingBytes}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	s.mu.byRef = map[schemas.SessionRef]*lease{}
+	return s
+}
+
+// use returns the session's hub, caught up, and starts it if need be. The error says why the
+// session can't be followed. release must be called when the caller is done with the hub.
+func (s *hubs) use(ctx context.Context, ref schemas.SessionRef) (h *hub, release func(), err error) {
+	l, err := s.take(ref)
+	if err != nil {
+		return nil, nil, err
+	}
+	release = sync.OnceFunc(func() { s.give(l) })
+	select {
+	case <-l.begun:
+		err = l.err
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	if err != nil {
+		release()
+		if s.ctx.Err() != nil {
+			err = errStopping
+		}
+		return nil, nil, err
+	}
+	return l.hub, release, nil
+}
+
+func (s *hubs) take(ref schemas.SessionRef) (*lease, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mu.closed {
+		return nil, errStopping
+	}
+	l := s.mu.byRef[ref]
+	if l == nil {
+		l = s.startLocked(ref)
+	}
+	if l.expiry != nil {
+		l.expiry.Stop()
+		l.expiry = nil
+	}
+	l.users++
+	return l, nil
+}
+
+// startLocked starts a hub. REQUIRES: s.mu is held.
+func (s *hubs) startLocked(ref schemas.SessionRef) *lease {
+	ctx, cancel := context.WithCancel(s.ctx)
+	l := &lease{hub: newHub(s.conn, ref, s.ringBytes), cancel: cancel}
+	s.mu.byRef[ref] = l
+	s.running.Go(func() {
+		defer cancel()
+		_ = l.run(ctx, s.wait) // its watchers are told by the hub itself
+		s.forget(l)
+	})
+	return l
+}
+
+// give ends one use.
+func (s *hubs) give(l *lease) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l.users--
+	if l.users > 0 || s.mu.closed || s.mu.byRef[l.ref] != l {
+		return
+	}
+	l.expiry = time.AfterFunc(s.linger, func() { s.expire(l) })
+}
+
+// expire ends a hub that nobody has used for a while.
+func (s *hubs) expire(l *lease) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if l.users > 0 || s.mu.byRef[l.ref] != l {
+		return // somebody came in the same instant
+	}
+	delete(s.mu.byRef, l.ref)
+	l.cancel()
+}
+
+// forget drops a hub that has ended, so that the next watcher gets a new one.
+func (s *hubs) forget(l *lease) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mu.byRef[l.ref] == l {
+		delete(s.mu.byRef, l.ref)
+	}
+	if l.expiry != nil {
+		l.expiry.Stop()
+	}
+}
+
+// close ends all hubs and waits for them.
+func (s *hubs) close() {
+	s.mu.Lock()
+	s.mu.closed = true
+	s.mu.Unlock()
+	s.cancel()
+	s.running.Wait()
+}

@@ -1,0 +1,283 @@
+package gateway
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"time"
+
+	"braid/bus"
+	"braid/schemas"
+)
+
+// sessionView is a session on the wire.
+type sessionView struct {
+	ID           string                `json:"id"`
+	Model        string                `json:"model,omitzero"`
+	Agent        string                `json:"agent,omitzero"`
+	State        string                `json:"state"`
+	Title        string                `json:"title,omitzero"`
+	Created      string                `json:"created,omitzero"`
+	LastActivity string                `json:"last_activity,omitzero"`
+	Tasks        int                   `json:"tasks"`
+	Turns        int                   `json:"turns"`
+	TotalTokens  int64                 `json:"total_tokens"`
+	Pending      []bus.PendingApproval `json:"pending"`
+}
+
+func viewOf(info bus.SessionInfo) sessionView {
+	v := sessionView{
+		ID: info.Session.ID, Model: info.Model, Agent: info.Agent, State: newTaskState(info).name(),
+		Title: info.Title, Created: info.Created, LastActivity: info.LastActivity,
+		Tasks: info.Tasks, Turns: info.Turns, TotalTokens: info.TotalTokens, Pending: info.Pending,
+	}
+	if v.Pending == nil {
+		v.Pending = []bus.PendingApproval{}
+	}
+	return v
+}
+
+// created describes a session that was just created, or long ago if the request is a repeat. If
+// no engine answers it is described by what is known for certain.
+func (g *Gateway) created(r *http.Request, ref schemas.SessionRef, body createRequest, log uint64) sessionView {
+	ctx, cancel := context.WithTimeout(r.Context(), g.o.QueryWait)
+	defer cancel()
+	info, err := g.conn.AskSession(ctx, ref, log)
+	if err != nil {
+		info = bus.SessionInfo{Session: ref, Model: body.Model, Agent: body.Agent}
+	}
+	return viewOf(info)
+}
+
+func (g *Gateway) listSessions(w http.ResponseWriter, r *http.Request) error {
+	values, err := parameters(r, "limit", "cursor")
+	if err != nil {
+		return err
+	}
+	limit, err := pageLimit(values, 50, 500)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), g.o.QueryWait)
+	defer cancel()
+	page, err := g.conn.AskSessions(ctx, g.o.Project, bus.SessionsArgs{Limit: limit, Cursor: values.Get("cursor")})
+	if err != nil {
+		return readFailed(err)
+	}
+	views := make([]sessionView, 0, len(page.Sessions))
+	for _, info := range page.Sessions {
+		views = append(views, viewOf(info))
+	}
+	writeJSON(w, http.StatusOK, struct {
+		Sessions []sessionView `json:"sessions"`
+		Next     string        `json:"next,omitzero"`
+	}{views, page.Next})
+	return nil
+}
+
+func (g *Gateway) showSession(w http.ResponseWriter, r *http.Request) error {
+	ref, err := g.session(r)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), g.o.QueryWait)
+	defer cancel()
+	info, err := describe(ctx, g.conn, ref)
+	if err != nil {
+		return err
+	}
+	writeJSON(w, http.StatusOK, struct {
+		Session sessionView `json:"session"`
+	}{viewOf(info)})
+	return nil
+}
+
+// messageView is a message of the history. ID is what the stream gives the same message.
+type messageView struct {
+	ID      string          `json:"id"`
+	Message schemas.Message `json:"message"`
+}
+
+// messagesView is a page of history. The last page also has what the history does not hold: the
+// beginnings of messages that are not complete, and the cursor at which all of this holds. A
+// stream from that cursor continues the messages and the partials without loss or repeat.
+type messagesView struct {
+	Messages []messageView `json:"messages"`
+	More     bool          `json:"more"`
+	// Next is the "after" of the next page, if there is one.
+	Next string `json:"next,omitzero"`
+
+	Partials []schemas.Message     `json:"partials,omitempty"`
+	Cursor   string                `json:"cursor,omitzero"`
+	State    string                `json:"state,omitzero"`
+	Pending  []bus.PendingApproval `json:"pending,omitempty"`
+}
+
+func (g *Gateway) showMessages(w http.ResponseWriter, r *http.Request) error {
+	ref, err := g.session(r)
+	if err != nil {
+		return err
+	}
+	values, err := parameters(r, "after", "limit")
+	if err != nil {
+		return err
+	}
+	limit, err := pageLimit(values, 200, 1000)
+	if err != nil {
+		return err
+	}
+	after, err := cursorParameter("after", values.Get("after"))
+	if err != nil {
+		return err
+	}
+	h, release, err := g.follow(r.Context(), ref)
+	if err != nil {
+		return err
+	}
+	defer release()
+	if !after.IsZero() && after.Epoch != h.epoch {
+		return &schemas.Error{Code: schemas.CodeConflict, Field: "after", Message: "the cursor belongs to an earlier incarnation of the stream: start from the beginning"}
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), g.o.QueryWait)
+	defer cancel()
+	view, err := g.history(ctx, h, after.Position, limit)
+	if err != nil {
+		return readFailed(err)
+	}
+	writeJSON(w, http.StatusOK, view)
+	return nil
+}
+
+// history joins a page of the trace with the live tail: first the tail, at some position, then
+// the trace up to that position and no further.
+func (g *Gateway) history(ctx context.Context, h *hub, after schemas.Position, limit int) (messagesView, error) {
+	tail := h.tail()
+	end := tail.cursor.Position
+	view := messagesView{Messages: []messageView{}}
+	page, err := g.conn.AskMessages(ctx, h.ref, tail.log, bus.MessagesArgs{After: after, Limit: limit})
+	if err != nil {
+		return view, err
+	}
+	view.More = page.More
+	for _, m := range page.Messages {
+		if m.Position.Compare(end) > 0 {
+			view.More = false
+			break
+		}
+		after = m.Position
+		if m.Message.Visible() || isPrompt(m.Message) {
+			id := schemas.Cursor{Epoch: h.epoch, Position: m.Position}.String()
+			view.Messages = append(view.Messages, messageView{ID: id, Message: m.Message})
+		}
+	}
+	if view.More {
+		view.Next = schemas.Cursor{Epoch: h.epoch, Position: after}.String()
+		return view, nil
+	}
+	view.Partials = tail.partials
+	state := tail.state.view(tail.cursor)
+	view.Cursor, view.State, view.Pending = state.Cursor, state.State, state.Pending
+	return view, nil
+}
+
+func (g *Gateway) exportTrace(w http.ResponseWriter, r *http.Request) error {
+	ref, err := g.session(r)
+	if err != nil {
+		return err
+	}
+	if _, err := parameters(r); err != nil {
+		return err
+	}
+	ends, err := g.ends(r.Context(), ref)
+	if err != nil {
+		return err
+	}
+	page, err := g.tracePage(r.Context(), ref, ends, schemas.Position{})
+	if err != nil {
+		return err
+	}
+	out, err := newEventWriter(w, g.o.WriteTimeout)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/x-ndjson")
+	w.WriteHeader(http.StatusOK)
+	for {
+		if err := out.send([]byte(page.Lines)); err != nil {
+			panic(http.ErrAbortHandler) // the client must not take a part for the whole
+		}
+		if !page.More {
+			return nil
+		}
+		if page, err = g.tracePage(r.Context(), ref, ends, page.Next); err != nil {
+			g.log.Warn().Err(err).Stringer("session", ref).Msg("an export is cut off")
+			panic(http.ErrAbortHandler)
+		}
+	}
+}
+
+// ends is the sequence of the session's last recorded frame.
+func (g *Gateway) ends(ctx context.Context, ref schemas.SessionRef) (uint64, error) {
+	ctx, cancel := context.WithTimeout(ctx, g.o.QueryWait)
+	defer cancel()
+	ends, err := g.conn.SessionEnds(ctx, ref)
+	if err == nil && ends.Log == 0 {
+		err = schemas.Errorf(schemas.CodeUnknownSession, "there is no session %s", ref.ID)
+	}
+	return ends.Log, readFailed(err)
+}
+
+func (g *Gateway) tracePage(ctx context.Context, ref schemas.SessionRef, least uint64, after schemas.Position) (bus.ExportPage, error) {
+	ctx, cancel := context.WithTimeout(ctx, g.o.QueryWait)
+	defer cancel()
+	page, err := g.conn.AskExport(ctx, ref, least, bus.ExportArgs{After: after})
+	return page, readFailed(err)
+}
+
+// health says that the process answers, nothing more.
+func (g *Gateway) health(w http.ResponseWriter, _ *http.Request) error {
+	writeJSON(w, http.StatusOK, map[string]string{"status": "ok"})
+	return nil
+}
+
+// readiness remembers the last check, since anybody may ask and each check asks an engine.
+type readiness struct {
+	sync.Mutex
+	checked time.Time
+	err     error
+}
+
+const (
+	readyFor  = time.Second
+	readyWait = 2 * time.Second
+)
+
+// readyz says whether the broker is reached and an engine answers.
+func (g *Gateway) readyz(w http.ResponseWriter, _ *http.Request) error {
+	if err := g.checkReady(); err != nil {
+		return readFailed(err)
+	}
+	writeJSON(w, http.StatusOK, map[string]string{"status": "ready"})
+	return nil
+}
+
+func (g *Gateway) checkReady() error {
+	g.ready.Lock()
+	defer g.ready.Unlock()
+	if !g.ready.checked.IsZero() && time.Since(g.ready.checked) < readyFor {
+		return g.ready.err
+	}
+	ctx, cancel := context.WithTimeout(g.stopping, readyWait)
+	defer cancel()
+	var err error
+	switch {
+	case g.stopping.Err() != nil:
+		err = errStopping
+	case !g.conn.Connected():
+		err = schemas.Errorf(schemas.CodeUnavailable, "the broker can't be reached")
+	default:
+		_, err = g.conn.AskSessions(ctx, g.o.Project, bus.SessionsArgs{Limit: 1})
+	}
+	g.ready.checked, g.ready.err = time.Now(), err
+	return err
+}

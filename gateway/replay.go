@@ -1,0 +1,126 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+
+	"braid/bus"
+	"braid/schemas"
+)
+
+// errHubEnded says that a session is not followed any more.
+var errHubEnded = errors.New("the session is not followed any more")
+
+// Why a cursor can't be continued, where package bus does not say.
+const (
+	reasonExpired = "frames have expired"
+	reasonEpoch   = "the stream was made anew since"
+)
+
+// replayBytes bounds how much of a replay is in memory at once.
+const replayBytes = 1 << 20
+
+// stretch is a piece of what a watcher missed.
+type stretch struct {
+	entries []*entry
+	// caught is set when it reaches the session's end.
+	caught bool
+	// broken says why the stream can't be continued from there; first is the first message
+	// there is after the hole, if that is known.
+	broken string
+	first  schemas.Cursor
+}
+
+// replays reads from the broker what has left the rings. It bounds how many read at once, since
+// all watchers may come back together.
+type replays struct{ slots chan struct{} }
+
+// maxReplays is how many stretches are read at once.
+const maxReplays = 32
+
+func newReplays() replays { return replays{slots: make(chan struct{}, maxReplays)} }
+
+// read returns the next stretch of what follows a cursor. Nothing is written to a client
+// meanwhile, so that a slow one holds nobody up.
+func (r replays) read(ctx context.Context, h *hub, after schemas.Cursor) (stretch, error) {
+	select {
+	case r.slots <- struct{}{}:
+		defer func() { <-r.slots }()
+	case <-ctx.Done():
+		return stretch{}, ctx.Err()
+	}
+	follower, err := h.conn.Follow(ctx, h.ref, bus.FollowOptions{After: after, PendingMessages: 256, PendingBytes: 1 << 20})
+	if err != nil {
+		return stretch{}, err
+	}
+	defer follower.Close()
+	var s stretch
+	for size := 0; size < replayBytes && !s.caught && s.broken == ""; {
+		event, err := follower.Next(ctx)
+		if err != nil {
+			return s, err
+		}
+		switch e := event.(type) {
+		case bus.Frame:
+			entry, err := encodeFrame(h.epoch, e)
+			if err != nil {
+				return s, err
+			}
+			s.entries = append(s.entries, entry)
+			size += len(entry.encoded) + entryOverhead
+		case bus.CaughtUpEvent:
+			s.caught = true
+		case bus.GapEvent:
+			s.broken = reasonExpired
+			s.first = schemas.Cursor{Epoch: h.epoch, Position: schemas.Position{Sequence: e.Before}}
+		case bus.ResyncEvent:
+			s.broken = e.Reason
+		}
+	}
+	return s, nil
+}
+
+// readTurn returns the session's frames up to a sequence from one on at which nothing is open:
+// that of the last request_begin or task_end, since a request begins only when all before it is
+// settled. It looks back in growing steps. Of a session that is idle it returns the last frame.
+func readTurn(ctx context.Context, conn *bus.Conn, ref schemas.SessionRef, last uint64, running bool) ([]bus.Frame, error) {
+	for back := uint64(1); ; back *= 64 {
+		after := last - min(back, last)
+		var frames []bus.Frame
+		for f, err := range conn.ReadFrames(ctx, ref, after, last, bus.LogAndLive) {
+			if err != nil {
+				return nil, err
+			}
+			frames = append(frames, f)
+		}
+		start := turnStart(frames)
+		if start > 0 || after == 0 || !running && len(frames) > 0 || len(frames) > 0 && settles(frames[0]) {
+			return frames[start:], nil
+		}
+	}
+}
+
+// turnStart is the index of the last frame from which on nothing is missing, 0 if none is known.
+func turnStart(frames []bus.Frame) int {
+	for i := len(frames) - 1; i > 0; i-- {
+		// Before the first frame everything is missing that was not asked for.
+		if frames[i].AfterGap || settles(frames[i]) {
+			return i
+		}
+	}
+	return 0
+}
+
+// settles reports that nothing was open at some place within the frame.
+func settles(f bus.Frame) bool {
+	for _, m := range f.Messages {
+		if len(m.Origin) > 0 {
+			continue
+		}
+		switch m.Payload.(type) {
+		case *schemas.RequestBegin, *schemas.TaskEnd:
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,178 @@
+package gateway
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"braid/schemas"
+)
+
+// maxBody bounds a request's body in bytes: the largest prompt or system prompt, with room for
+// what escaping adds.
+const maxBody = 2 << 20
+
+// readBody reads a JSON document strictly: of the right media type, within the limit, without
+// members that v does not know. optional permits an empty body, which leaves v as it is.
+func readBody(w http.ResponseWriter, r *http.Request, v any, optional bool) error {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	var tooLarge *http.MaxBytesError
+	switch {
+	case errors.As(err, &tooLarge):
+		return schemas.Errorf(schemas.CodeTooLarge, "the body is over the limit of %d bytes", maxBody)
+	case err != nil:
+		return schemas.Errorf(schemas.CodeInvalid, "the body could not be read")
+	case len(body) == 0 && optional:
+		return nil
+	}
+	media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if err != nil || media != "application/json" {
+		return schemas.Errorf(codeMediaType, "the body must be of the type application/json")
+	}
+	return decodeBody(body, v)
+}
+
+// decodeBody reads a document; the error names the member that is wrong. What the body holds is
+// not repeated: it may be a prompt, and errors are logged.
+func decodeBody(body []byte, v any) error {
+	err := schemas.DecodeStrictJSON(body, v)
+	if err == nil {
+		return nil
+	}
+	refused := &schemas.Error{Code: schemas.CodeInvalid, Message: "the body is not valid JSON"}
+	var semantic *json.SemanticError
+	var syntactic *jsontext.SyntacticError
+	switch {
+	case errors.As(err, &semantic):
+		refused.Field = fieldOf(semantic.JSONPointer)
+		refused.Message = "this member has the wrong type"
+		if errors.Is(err, json.ErrUnknownName) {
+			refused.Message = "there is no such member"
+		}
+	case errors.As(err, &syntactic):
+		refused.Field = fieldOf(syntactic.JSONPointer)
+		if errors.Is(err, jsontext.ErrDuplicateName) {
+			refused.Message = "this member is given twice"
+		}
+	}
+	return refused
+}
+
+// fieldOf turns a JSON pointer into a path such as "a.b", of bounded length.
+func fieldOf(p jsontext.Pointer) string {
+	field := strings.ReplaceAll(strings.TrimPrefix(string(p), "/"), "/", ".")
+	if len(field) > 2*schemas.MaxNameLength {
+		field = strings.ToValidUTF8(field[:2*schemas.MaxNameLength], "") + "..."
+	}
+	return field
+}
+
+// session is the session a request names.
+func (g *Gateway) session(r *http.Request) (schemas.SessionRef, error) {
+	ref := schemas.SessionRef{Project: g.o.Project, ID: r.PathValue("id")}
+	return ref, schemas.ValidateName("session", ref.ID)
+}
+
+// headerIdempotency is the header that makes a request safe to repeat.
+const headerIdempotency = "Idempotency-Key"
+
+// commandID is the client's idempotency key, or a new one. given says which. It is announced in
+// the answer, also in one that reports an error: a command whose outcome is unknown is stored
+// under it.
+func commandID(w http.ResponseWriter, r *http.Request) (id string, given bool, err error) {
+	values := r.Header.Values(headerIdempotency)
+	switch {
+	case len(values) == 0:
+		id = "g-" + randomID()
+	case len(values) > 1:
+		return "", true, &schemas.Error{Code: schemas.CodeInvalid, Field: headerIdempotency, Message: "there is more than one " + headerIdempotency}
+	default:
+		id, given = values[0], true
+		if err := schemas.ValidateName(headerIdempotency, id); err != nil {
+			return "", true, err
+		}
+	}
+	w.Header().Set(headerIdempotency, id)
+	return id, given, nil
+}
+
+// randomID is 128 random bits in hex.
+func randomID() string {
+	var b [16]byte
+	rand.Read(b[:])
+	return hex.EncodeToString(b[:])
+}
+
+// derivedID is an id that follows from a key, so that a repeated request means the same thing.
+func derivedID(key string) string {
+	sum := sha256.Sum256([]byte("session " + key))
+	return hex.EncodeToString(sum[:16])
+}
+
+// parameters reads the query of a request. It accepts the named ones only, each once.
+func parameters(r *http.Request, known ...string) (url.Values, error) {
+	values, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return nil, schemas.Errorf(schemas.CodeInvalid, "the query can't be read")
+	}
+	for name, given := range values {
+		refused := &schemas.Error{Code: schemas.CodeInvalid, Field: shorten(name)}
+		refused.Message = "there is no such parameter"
+		for _, k := range known {
+			if k == name {
+				refused.Message = "the parameter is given twice"
+				if len(given) == 1 {
+					refused = nil
+				}
+				break
+			}
+		}
+		if refused != nil {
+			return nil, refused
+		}
+	}
+	return values, nil
+}
+
+func shorten(s string) string {
+	if len(s) > schemas.MaxNameLength {
+		s = s[:schemas.MaxNameLength]
+	}
+	return strings.ToValidUTF8(s, "")
+}
+
+// pageLimit reads "limit": 1 to most, else the default.
+func pageLimit(values url.Values, usual, most int) (int, error) {
+	given := values.Get("limit")
+	if given == "" {
+		return usual, nil
+	}
+	n, err := strconv.Atoi(given)
+	if err != nil || n < 1 || n > most {
+		return 0, &schemas.Error{Code: schemas.CodeInvalid, Field: "limit", Message: "limit must be a number from 1 to " + strconv.Itoa(most)}
+	}
+	return n, nil
+}
+
+// cursorParameter parses a cursor; an empty one is the zero cursor. Errors name the parameter.
+func cursorParameter(name, value string) (schemas.Cursor, error) {
+	if value == "" {
+		return schemas.Cursor{}, nil
+	}
+	c, err := schemas.ParseCursor(value)
+	var refused *schemas.Error
+	if errors.As(err, &refused) {
+		return c, &schemas.Error{Code: refused.Code, Field: name, Message: refused.Message}
+	}
+	return c, err
+}

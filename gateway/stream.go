@@ -1,0 +1,281 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"braid/schemas"
+)
+
+// watch is what a watcher asked for.
+type watch struct {
+	after   schemas.Cursor // zero: from now
+	prompts bool
+}
+
+// readWatch reads a stream's parameters. The header wins over the parameter, since a browser's
+// own reconnect sends the header and repeats the URL.
+func readWatch(r *http.Request) (watch, error) {
+	var w watch
+	values, err := parameters(r, "token", "include", "last_event_id", "view")
+	if err != nil {
+		return w, err
+	}
+	switch values.Get("include") {
+	case "":
+	case "prompt":
+		w.prompts = true
+	default:
+		return w, &schemas.Error{Code: schemas.CodeInvalid, Field: "include", Message: "include must be prompt"}
+	}
+	if values.Has("view") {
+		return w, &schemas.Error{Code: schemas.CodeInvalid, Field: "view", Message: "there is no such view"}
+	}
+	if header := r.Header.Get("Last-Event-ID"); header != "" {
+		w.after, err = cursorParameter("Last-Event-ID", header)
+	} else {
+		w.after, err = cursorParameter("last_event_id", values.Get("last_event_id"))
+	}
+	return w, err
+}
+
+// stream serves a session as server-sent events until the client leaves, is too slow, or the
+// gateway stops. The session is not affected by any of it.
+func (g *Gateway) stream(w http.ResponseWriter, r *http.Request) error {
+	ref, err := g.session(r)
+	if err != nil {
+		return err
+	}
+	watch, err := readWatch(r)
+	if err != nil {
+		return err
+	}
+	h, release, err := g.follow(r.Context(), ref)
+	if err != nil {
+		return err
+	}
+	defer release()
+	out, err := newEventWriter(w, g.o.WriteTimeout)
+	if err != nil {
+		return err
+	}
+	header := w.Header()
+	header.Set("Content-Type", "text/event-stream")
+	header.Set("Cache-Control", "no-cache, no-transform")
+	header.Set("X-Accel-Buffering", "no")
+	w.WriteHeader(http.StatusOK)
+	if r.Method == http.MethodHead {
+		return nil
+	}
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	defer context.AfterFunc(g.stopping, cancel)()
+	s := &watcher{hub: h, replays: g.replays, out: out, prompts: watch.prompts}
+	err = s.run(ctx, watch.after, g.o.Heartbeat)
+	g.sayWhy(s, r, err)
+	return nil // the answer has begun long ago
+}
+
+// follow returns the session's hub. It waits as long as a question may take.
+func (g *Gateway) follow(ctx context.Context, ref schemas.SessionRef) (*hub, func(), error) {
+	ctx, cancel := context.WithTimeout(ctx, g.o.QueryWait)
+	defer cancel()
+	h, release, err := g.hubs.use(ctx, ref)
+	return h, release, readFailed(err)
+}
+
+// sayWhy ends a stream with a comment, if the client may still be there.
+func (g *Gateway) sayWhy(s *watcher, r *http.Request, err error) {
+	comment := ""
+	switch {
+	case r.Context().Err() != nil:
+		return
+	case g.stopping.Err() != nil:
+		comment = commentStopping
+	case errors.Is(err, errSlow):
+		comment = commentSlow
+	case errors.Is(err, errHubEnded):
+		comment = commentGone
+	}
+	g.log.Debug().Err(err).Stringer("session", s.hub.ref).Msg("a stream is ended")
+	if comment != "" {
+		s.out.timeout = min(s.out.timeout, time.Second)
+		_ = s.out.send([]byte(comment)) // a courtesy
+	}
+}
+
+// errSlow says that a watcher reads more slowly than the session runs.
+var errSlow = errors.New("the watcher is too slow")
+
+// watcher serves one client. It belongs to the goroutine of the client's request.
+type watcher struct {
+	hub     *hub
+	replays replays
+	out     *eventWriter
+	prompts bool
+
+	at     schemas.Position // everything up to here was written
+	next   uint64           // the entry to go on with
+	broken int              // breaks of the stream that the client knows of
+	falls  int              // times in a row that the ring went on without us
+}
+
+// run writes the stream until something ends it; the error says what.
+func (w *watcher) run(ctx context.Context, after schemas.Cursor, heartbeat time.Duration) error {
+	err := w.out.send([]byte(commentOpen))
+	switch {
+	case err != nil:
+		return err
+	case after.IsZero():
+		err = w.arrived(w.hub.now())
+	case after.Epoch != w.hub.epoch:
+		err = w.resync(reasonEpoch, schemas.Cursor{})
+	default:
+		w.at = after.Position
+		err = w.resume(ctx)
+	}
+	ticker := time.NewTicker(heartbeat)
+	defer ticker.Stop()
+	for err == nil {
+		err = w.step(ctx, ticker.C)
+	}
+	return err
+}
+
+// resume writes what was missed, and then how the session stands.
+func (w *watcher) resume(ctx context.Context) error {
+	now, broken, err := w.catchUp(ctx, 0)
+	if err != nil || broken {
+		return err
+	}
+	return w.arrived(now)
+}
+
+// catchUp writes everything from the watcher's place on, up to a moment of the hub: from the
+// broker as long as the ring does not go back that far, in at most limit stretches (0: any
+// number). broken means that this can't be done, and the client was told.
+func (w *watcher) catchUp(ctx context.Context, limit int) (now moment, broken bool, err error) {
+	for round := 1; ; round++ {
+		if rest, now, ok := w.hub.arrive(w.at); ok {
+			return now, false, w.write(rest)
+		}
+		if limit > 0 && round > limit {
+			return moment{}, false, errSlow
+		}
+		missed, err := w.replays.read(ctx, w.hub, w.cursor())
+		if err != nil {
+			return moment{}, false, err
+		}
+		if err := w.write(missed.entries); err != nil {
+			return moment{}, false, err
+		}
+		if missed.broken != "" {
+			return moment{}, true, w.resync(missed.broken, missed.first)
+		}
+		if missed.caught { // no further than the hub will be in an instant
+			if err := w.hub.reach(ctx, w.at.Sequence); err != nil {
+				return moment{}, false, err
+			}
+		}
+	}
+}
+
+func (w *watcher) cursor() schemas.Cursor {
+	return schemas.Cursor{Epoch: w.hub.epoch, Position: w.at}
+}
+
+// arrived tells how the session stands at a moment, and goes on from there.
+func (w *watcher) arrived(now moment) error {
+	data, err := schemas.EncodeJSON(now.state.view(now.cursor))
+	if err != nil {
+		return err
+	}
+	w.join(now)
+	return w.out.send(appendEvent(nil, eventTaskState, now.cursor.String(), data))
+}
+
+func (w *watcher) join(now moment) {
+	w.at, w.next, w.broken = now.cursor.Position, now.next, now.broken
+}
+
+// resync tells that what the client has can't be continued, and how the session stands now.
+func (w *watcher) resync(reason string, first schemas.Cursor) error {
+	notice := struct {
+		Reason string `json:"reason"`
+		First  string `json:"first_available,omitzero"`
+	}{Reason: reason}
+	if !first.IsZero() {
+		notice.First = first.String()
+	}
+	data, err := schemas.EncodeJSON(notice)
+	if err != nil {
+		return err
+	}
+	if err := w.out.write(appendEvent(nil, eventResync, "", data)); err != nil {
+		return err
+	}
+	return w.arrived(w.hub.now())
+}
+
+// write sends what entries hold beyond the watcher's place.
+func (w *watcher) write(entries []*entry) error {
+	wrote := false
+	for _, e := range entries {
+		chunks := e.after(w.at, w.prompts)
+		if err := w.out.write(chunks...); err != nil {
+			return err
+		}
+		wrote = wrote || len(chunks) > 0
+		w.at = e.position
+	}
+	if !wrote {
+		return nil
+	}
+	return w.out.flush()
+}
+
+const (
+	// maxFalls is how often in a row a watcher may fall out of the ring before it is cut off.
+	maxFalls = 3
+	// maxStretches is how many stretches a fallen watcher may take to come back.
+	maxStretches = 8
+)
+
+// step writes what has come, or waits for something to come.
+func (w *watcher) step(ctx context.Context, heartbeat <-chan time.Time) error {
+	batch, changed, broken, ok := w.hub.read(w.next)
+	switch {
+	case broken != w.broken:
+		return w.resync(w.hub.now().reason, schemas.Cursor{})
+	case !ok:
+		return w.fallen(ctx)
+	case len(batch) > 0:
+		w.next += uint64(len(batch))
+		return w.write(batch)
+	}
+	w.falls = 0
+	select {
+	case <-changed:
+		return nil
+	case <-heartbeat:
+		return w.out.send([]byte(commentHeartbeat))
+	case <-w.hub.done:
+		return errHubEnded
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// fallen brings a watcher back that the ring has left behind.
+func (w *watcher) fallen(ctx context.Context) error {
+	if w.falls++; w.falls > maxFalls {
+		return errSlow
+	}
+	now, broken, err := w.catchUp(ctx, maxStretches)
+	if err == nil && !broken {
+		w.join(now)
+	}
+	return err
+}
