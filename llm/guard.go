@@ -59,6 +59,7 @@ func (g *Guarded) Stream(ctx context.Context, req Request, emit func(schemas.Mes
 	f := &filter{ctx: ctx, emit: emit, now: g.now, broken: make(chan struct{})}
 	done := make(chan Outcome, 1)
 	call := g.calls.begin()
+	// It ends when the model returns. Usually that is waited for below, else by Close.
 	go func() {
 		o := crashed("ended its goroutine")
 		defer func() { call.end(); done <- o }()

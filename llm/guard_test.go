@@ -216,6 +216,24 @@ func TestGuardKeepsLateUsage(t *testing.T) {
 	})
 }
 
+// A goroutine that a model leaves running can't say anything once the request is over.
+func TestNothingAfterTheEnd(t *testing.T) {
+	over, late := make(chan struct{}), make(chan error, 1)
+	m := modelFunc(func(_ context.Context, _ llm.Request, emit func(schemas.Message) error) llm.Outcome {
+		go func() {
+			<-over
+			late <- emit(schemas.New(noon, schemas.AssistantText("late")))
+		}()
+		return llm.Completed(nil)
+	})
+	s := &sink{room: -1}
+	llm.Guard(m).Stream(t.Context(), llm.Request{}, s.emit)
+	close(over)
+	if err := <-late; err == nil || len(s.messages) != 0 {
+		t.Errorf("it was taken: %v, %d messages", err, len(s.messages))
+	}
+}
+
 // An answer that is complete only after its request ended is not completed.
 func TestCase_D28_LateAnswer(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
