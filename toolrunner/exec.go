@@ -111,9 +111,8 @@ func (x *Exec) Tool() Tool {
 				"everything it started and left running is killed.",
 			Parameters: jsontext.Value(parameters),
 			Permission: schemas.PermissionReadWrite,
-			Pool:       schemas.DefaultPool,
 			Retry:      schemas.RetryNever,
-		}.WithDefaults(),
+		},
 		Run: x.run,
 	}
 }

@@ -35,21 +35,6 @@ func markedProcesses(t *testing.T, prefix string) []string {
 	return found
 }
 
-// waitUntil polls for something that happens in another process.
-func waitUntil(t *testing.T, what string, done func() bool) {
-	t.Helper()
-	deadline := time.After(20 * time.Second)
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for !done() {
-		select {
-		case <-tick.C:
-		case <-deadline:
-			t.Fatalf("gave up waiting until %s", what)
-		}
-	}
-}
-
 // No descendant outlives the call, wherever it went.
 func TestCase_D04_NothingIsLeftRunning(t *testing.T) {
 	x := newTestExec(t, ExecOptions{})

@@ -31,7 +31,7 @@ type Outlet struct {
 	Fragment func(schemas.ToolFragment)
 	// FullOutput stores the untruncated text of a call whose output was cut, and returns a name
 	// for it. It is not called for an aborted call, since somebody waits for that one's end.
-	FullOutput func(ctx context.Context, text io.Reader, size int64) (name string, err error)
+	FullOutput func(ctx context.Context, text io.ReadSeeker) (name string, err error)
 	// Log gets what the people who run the toolrunner should know: the stack of a panic, a full
 	// output that could not be kept.
 	Log zerolog.Logger
@@ -195,10 +195,10 @@ func (e *Execution) finish(ctx context.Context, v verdict) schemas.ToolResult {
 func (e *Execution) handOver(ctx context.Context, full *spill) string {
 	ctx, cancel := context.WithTimeout(ctx, handOverBound)
 	defer cancel()
-	text, size, err := full.reader()
+	text, err := full.reader()
 	var name string
 	if err == nil {
-		name, err = e.outlet.FullOutput(ctx, text, size)
+		name, err = e.outlet.FullOutput(ctx, text)
 	}
 	if err != nil {
 		e.outlet.Log.Warn().Err(err).Str("call", e.call.ToolCallID).Msg("the full output was not kept")

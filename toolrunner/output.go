@@ -98,6 +98,13 @@ func (o *Output) waiting() int {
 	return len(o.mu.text) - o.mu.sent
 }
 
+// size is the length of the text that the call's owner gets to see, so far.
+func (o *Output) size() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return len(o.mu.text)
+}
+
 // take returns the next piece of text, at most a fragment's worth, and where it begins; empty if
 // there is none.
 func (o *Output) take() (text string, offset int) {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -17,14 +16,20 @@ import (
 
 // Queue is where calls come from.
 type Queue interface {
-	// Next waits for the next call of this toolrunner's pools. It is asked only while a slot is
-	// free. An error other than the end of ctx is logged and asked again after a while.
-	Next(ctx context.Context) (Delivery, error)
+	// Pull waits for calls and returns at most that many; after a while also none. What can't be
+	// started at once is given back. An error other than the end of ctx is logged, and the next
+	// pull is a while later.
+	Pull(ctx context.Context, most int) ([]Delivery, error)
 }
 
-// Delivery is one call in the hands of this toolrunner.
+// Delivery is one call in the hands of this toolrunner. Each is claimed or given back, once, or
+// left to redelivery.
 type Delivery interface {
 	Request() schemas.ToolRequest
+	// Offers reports whether a tool is offered where the call was queued.
+	Offers(schemas.ToolDefinition) bool
+	// GiveBack returns the call, for whoever pulls next.
+	GiveBack()
 	// Claim stores the call's started record. False, without an error, means that the call is not
 	// ours to run: it was withdrawn, or another toolrunner has it. On an error the call is left to
 	// redelivery.
@@ -32,17 +37,16 @@ type Delivery interface {
 	// Fragment sends a piece of output to the session's owner, as well as it can.
 	Fragment(schemas.ToolFragment)
 	// FullOutput stores a text and returns its name.
-	FullOutput(ctx context.Context, text io.Reader, size int64) (name string, err error)
+	FullOutput(ctx context.Context, text io.ReadSeeker) (name string, err error)
 	// Done stores the call's result, trying as long as it makes sense. It may find that the owner
 	// has settled the call; the result is then discarded.
 	Done(ctx context.Context, result schemas.ToolResult) error
 }
 
-// Runner takes calls from a queue and runs them.
+// Runner takes calls from queues and runs them.
 type Runner struct {
 	tools  map[string]Tool
 	slots  *Slots
-	queue  Queue
 	limits Limits
 	log    zerolog.Logger
 }
@@ -64,7 +68,7 @@ const (
 )
 
 // NewRunner makes a runner. Two tools of one name are an error.
-func NewRunner(queue Queue, options RunnerOptions) (*Runner, error) {
+func NewRunner(options RunnerOptions) (*Runner, error) {
 	if options.Slots <= 0 {
 		options.Slots = defaultSlots
 	}
@@ -80,7 +84,7 @@ func NewRunner(queue Queue, options RunnerOptions) (*Runner, error) {
 		tools[name] = tool
 	}
 	return &Runner{
-		tools: tools, slots: NewSlots(options.Slots), queue: queue,
+		tools: tools, slots: NewSlots(options.Slots),
 		limits: options.Limits, log: options.Log,
 	}, nil
 }
@@ -88,21 +92,24 @@ func NewRunner(queue Queue, options RunnerOptions) (*Runner, error) {
 // Slots are the runner's slots: what cancels and resends are addressed to.
 func (r *Runner) Slots() *Slots { return r.slots }
 
-// Run takes and runs calls until ctx ends; then it takes no more and returns. Calls go on: end
-// them with [Slots.Drain] or [Slots.Stop], and the queue's connection after that.
-func (r *Runner) Run(ctx context.Context) {
+// Run takes calls from a queue and runs them until ctx ends; then it takes no more and returns.
+// Several queues, each with its own Run, share the slots. Calls go on: end them with [Slots.Drain]
+// or [Slots.Stop], and the queue's connection after that.
+func (r *Runner) Run(ctx context.Context, queue Queue) {
 	for {
-		if err := r.slots.Reserve(ctx); err != nil {
+		free, err := r.slots.AwaitFree(ctx)
+		if err != nil {
 			return
 		}
-		d, err := r.queue.Next(ctx)
-		if err == nil {
+		calls, err := queue.Pull(ctx, free)
+		for _, d := range calls {
 			r.start(d)
-			continue
 		}
-		r.slots.Release()
 		if ctx.Err() != nil {
 			return
+		}
+		if err == nil {
+			continue
 		}
 		r.log.Warn().Err(err).Msg("the tool queue failed")
 		select {
@@ -113,18 +120,27 @@ func (r *Runner) Run(ctx context.Context) {
 	}
 }
 
-// start puts a call into the slot that was reserved for it.
+// start puts a call into a slot. When another queue was faster and none is free, the call goes
+// back at once: somebody else may have one.
 func (r *Runner) start(d Delivery) {
+	if !r.slots.TryReserve() {
+		d.GiveBack()
+		return
+	}
 	request := d.Request()
 	log := r.log.With().Stringer("session", request.Session).Str("call", request.ToolCallID).
 		Int("attempt", request.Attempt).Str("tool", request.Name).Logger()
-	e := NewExecution(r.tool(request.Name), callOf(request), r.limits.of(request), Outlet{
+	e := NewExecution(r.tool(d), callOf(request), r.limits.of(request), Outlet{
 		Fragment: d.Fragment, FullOutput: d.FullOutput, Log: log,
 	})
 	err := r.slots.Start(e, func(ctx context.Context) { r.handle(ctx, d, e, log) })
-	if err != nil {
-		r.slots.Release()
-		log.Info().Err(err).Msg("a call was not started")
+	if err == nil {
+		return
+	}
+	r.slots.Release()
+	log.Debug().Err(err).Msg("a call was not started")
+	if !errors.Is(err, ErrRunning) { // that one is a second copy, and is taken off the queue by the first
+		d.GiveBack()
 	}
 }
 
@@ -148,14 +164,22 @@ func (r *Runner) handle(ctx context.Context, d Delivery, e *Execution, log zerol
 	}
 }
 
-// tool is the tool of that name, or one that says there is none.
-func (r *Runner) tool(name string) Tool {
-	if tool, ok := r.tools[name]; ok {
+// tool is the tool that a call names, or one that says there is none: the call gets a result, so
+// that nobody waits for it.
+func (r *Runner) tool(d Delivery) Tool {
+	tool, ok := r.tools[d.Request().Name]
+	if ok && d.Offers(tool.Definition) {
 		return tool
 	}
+	var names []string
+	for name, tool := range r.tools {
+		if d.Offers(tool.Definition) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
 	return Tool{Run: func(context.Context, Call, *Output) Result {
-		names := strings.Join(slices.Sorted(maps.Keys(r.tools)), ", ")
-		return Result{Err: errors.New("no tool of that name runs here; there are: " + names)}
+		return Result{Err: errors.New("no tool of that name runs here; there are: " + strings.Join(names, ", "))}
 	}}
 }
 

@@ -17,13 +17,16 @@ import (
 // memoryQueue hands out what is put into it; its deliveries keep the records of a call in memory.
 type memoryQueue chan *delivery
 
-func (q memoryQueue) Next(ctx context.Context) (Delivery, error) {
+func (q memoryQueue) Pull(ctx context.Context, most int) ([]Delivery, error) {
+	if most < 1 {
+		return nil, errors.New("asked for nothing")
+	}
 	select {
 	case d := <-q:
-		if d.nextErr != nil {
-			return nil, d.nextErr
+		if d.pullErr != nil {
+			return nil, d.pullErr
 		}
-		return d, nil
+		return []Delivery{d}, nil
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
@@ -31,7 +34,8 @@ func (q memoryQueue) Next(ctx context.Context) (Delivery, error) {
 
 type delivery struct {
 	request  schemas.ToolRequest
-	nextErr  error
+	pullErr  error
+	pool     string
 	refuse   bool
 	claimErr error
 
@@ -39,6 +43,7 @@ type delivery struct {
 	claims    int
 	fragments []schemas.ToolFragment
 	done      chan schemas.ToolResult
+	back      chan struct{}
 }
 
 func newDelivery(id, tool string) *delivery {
@@ -46,7 +51,7 @@ func newDelivery(id, tool string) *delivery {
 		request: schemas.ToolRequest{
 			Session: testCall.Session, ToolCallID: id, Name: tool, Attempt: 1, TimeoutMS: 60_000,
 		},
-		done: make(chan schemas.ToolResult, 1),
+		done: make(chan schemas.ToolResult, 1), back: make(chan struct{}, 1),
 	}
 }
 
@@ -65,7 +70,11 @@ func (d *delivery) Fragment(f schemas.ToolFragment) {
 	d.fragments = append(d.fragments, f)
 }
 
-func (d *delivery) FullOutput(context.Context, io.Reader, int64) (string, error) { return "blob", nil }
+func (d *delivery) FullOutput(context.Context, io.ReadSeeker) (string, error) { return "blob", nil }
+
+func (d *delivery) Offers(tool schemas.ToolDefinition) bool { return tool.Pool == d.pool }
+
+func (d *delivery) GiveBack() { d.back <- struct{}{} }
 
 func (d *delivery) Done(ctx context.Context, r schemas.ToolResult) error {
 	d.done <- r
@@ -75,13 +84,13 @@ func (d *delivery) Done(ctx context.Context, r schemas.ToolResult) error {
 // startRunner runs a runner until the test calls the function it returns.
 func startRunner(t *testing.T, q Queue, options RunnerOptions) (*Runner, func()) {
 	t.Helper()
-	r, err := NewRunner(q, options)
+	r, err := NewRunner(options)
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
-	wg.Go(func() { r.Run(ctx) })
+	wg.Go(func() { r.Run(ctx, q) })
 	return r, func() {
 		cancel()
 		wg.Wait()
@@ -141,10 +150,15 @@ func TestRunnerLeavesWhatIsNotItsOwn(t *testing.T) {
 
 func TestRunnerNamesItsToolsWhenOneIsUnknown(t *testing.T) {
 	q := make(memoryQueue)
-	_, stop := startRunner(t, q, RunnerOptions{Tools: []Tool{echoTool("one"), echoTool("two")}})
+	apart := echoTool("apart")
+	apart.Definition.Pool = "another"
+	_, stop := startRunner(t, q, RunnerOptions{Tools: []Tool{echoTool("one"), apart, echoTool("two")}})
 	d := newDelivery("c", "three")
 	q <- d
 	wantResult(t, <-d.done, schemas.StopFailed, "[no output]\n[failed: no tool of that name runs here; there are: one, two]")
+	elsewhere := newDelivery("c2", "apart")
+	q <- elsewhere
+	wantResult(t, <-elsewhere.done, schemas.StopFailed, "[no output]\n[failed: no tool of that name runs here; there are: one, two]")
 	stop()
 }
 
@@ -173,7 +187,7 @@ func TestRunnerSurvivesItsQueue(t *testing.T) {
 		q := make(memoryQueue)
 		_, stop := startRunner(t, q, RunnerOptions{Tools: []Tool{echoTool("echo")}, Slots: 1})
 		began := time.Now()
-		q <- &delivery{nextErr: errors.New("away")}
+		q <- &delivery{pullErr: errors.New("away")}
 		d := newDelivery("c", "echo")
 		q <- d
 		<-d.done
@@ -189,7 +203,7 @@ func TestRunnerRefusesBadTools(t *testing.T) {
 		"not a name": {echoTool("a.b")},
 		"twice":      {echoTool("a"), echoTool("a")},
 	} {
-		if _, err := NewRunner(make(memoryQueue), RunnerOptions{Tools: tools}); err == nil || !strings.Contains(err.Error(), "make a runner") {
+		if _, err := NewRunner(RunnerOptions{Tools: tools}); err == nil || !strings.Contains(err.Error(), "make a runner") {
 			t.Errorf("%s: %v", why, err)
 		}
 	}

@@ -34,8 +34,7 @@ func (k CallKey) sameCall(other CallKey) bool {
 	return k.Session == other.Session && k.ToolCallID == other.ToolCallID
 }
 
-// Slots runs a bounded number of executions at once and finds them again by their call. Whoever
-// feeds it reserves a slot first, and so never holds a call that can't start.
+// Slots runs a bounded number of executions at once and finds them again by their call.
 //
 // It owns a goroutine for each call. End it with [Slots.Drain] or [Slots.Stop].
 type Slots struct {
@@ -47,6 +46,7 @@ type Slots struct {
 		sync.Mutex
 		closed  bool
 		running map[CallKey]*running
+		recent  recent
 		strays  int // tools that did not end when they should have
 	}
 }
@@ -88,6 +88,27 @@ func (s *Slots) Reserve(ctx context.Context) error {
 	}
 }
 
+// TryReserve takes a free slot like [Slots.Reserve], if there is one now.
+func (s *Slots) TryReserve() bool {
+	select {
+	case <-s.free:
+		return true
+	default:
+		return false
+	}
+}
+
+// AwaitFree waits until a slot is free and returns how many are, without taking any. Its errors
+// are those of [Slots.Reserve].
+func (s *Slots) AwaitFree(ctx context.Context) (int, error) {
+	if err := s.Reserve(ctx); err != nil {
+		return 0, err
+	}
+	free := len(s.free) + 1
+	s.Release()
+	return free, nil
+}
+
 // Release gives a reserved slot back unused.
 func (s *Slots) Release() { s.free <- struct{}{} }
 
@@ -125,7 +146,7 @@ func (s *Slots) Start(e *Execution, work func(ctx context.Context)) error {
 func (s *Slots) occupy(ctx context.Context, e *Execution, work func(ctx context.Context)) {
 	func() {
 		defer s.Release()
-		defer s.forget(e.call.Key())
+		defer s.forget(e)
 		work(ctx)
 	}()
 	if !e.begun.Load() {
@@ -141,10 +162,14 @@ func (s *Slots) occupy(ctx context.Context, e *Execution, work func(ctx context.
 	s.addStrays(-1)
 }
 
-func (s *Slots) forget(key CallKey) {
+// forget ends the time of a call in its slot. Its output stays for a while.
+func (s *Slots) forget(e *Execution) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.mu.running, key)
+	delete(s.mu.running, e.call.Key())
+	if e.begun.Load() {
+		s.mu.recent.add(e.call.Key(), e)
+	}
 }
 
 func (s *Slots) addStrays(n int) {
@@ -169,16 +194,27 @@ func (s *Slots) Cancel(session schemas.SessionRef, toolCallID string, cause erro
 	return found
 }
 
-// From returns the output of a running attempt from a byte offset on; see [Execution.From]. It
-// reports whether that attempt runs here: if not, its done record holds everything.
+// Knows reports whether an attempt runs here or ended not long ago, so that [Slots.From] has its
+// output. If not, its done record holds everything.
+func (s *Slots) Knows(key CallKey) bool { return s.find(key) != nil }
+
+// From returns the output of an attempt from a byte offset on; see [Execution.From] and
+// [Slots.Knows].
 func (s *Slots) From(key CallKey, offset int64) ([]schemas.ToolFragment, bool) {
-	s.mu.Lock()
-	r := s.mu.running[key]
-	s.mu.Unlock()
-	if r == nil {
+	e := s.find(key)
+	if e == nil {
 		return nil, false
 	}
-	return r.execution.From(offset), true
+	return e.From(offset), true
+}
+
+func (s *Slots) find(key CallKey) *Execution {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r := s.mu.running[key]; r != nil {
+		return r.execution
+	}
+	return s.mu.recent.ended[key]
 }
 
 // Counts returns how many calls run, and how many tools go on after their call has ended.
@@ -219,7 +255,7 @@ func (s *Slots) close() {
 // wait waits for every goroutine. The one it starts itself ends with the last of them.
 func (s *Slots) wait(ctx context.Context) error {
 	idle := make(chan struct{})
-	go func() {
+	go func() { // ends with the last tool, which may be after wait has given up
 		defer close(idle)
 		s.wg.Wait()
 	}()

@@ -48,15 +48,15 @@ func (s *spill) open() error {
 	return nil
 }
 
-// reader returns the kept text and its length, once nothing is written any more.
-func (s *spill) reader() (io.Reader, int64, error) {
+// reader returns the kept text, once nothing is written any more.
+func (s *spill) reader() (io.ReadSeeker, error) {
 	if s.err != nil {
-		return nil, 0, s.err
+		return nil, s.err
 	}
 	if err := s.w.Flush(); err != nil {
-		return nil, 0, fmt.Errorf("keep the full output: %w", err)
+		return nil, fmt.Errorf("keep the full output: %w", err)
 	}
-	return io.NewSectionReader(s.file, 0, s.size), s.size, nil
+	return io.NewSectionReader(s.file, 0, s.size), nil
 }
 
 // close drops the text. It may be called on a nil spill and more than once.
