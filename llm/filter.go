@@ -144,20 +144,26 @@ func (f *filter) finish(o Outcome) Outcome {
 	defer f.mu.Unlock()
 	f.mu.over = true
 	o = f.judge(o)
-	if s := f.mu.open; s != nil && f.mu.refused == nil {
-		f.mu.open = nil
-		var err error
-		if !s.stopped {
-			err = f.send(schemas.New(f.now(), s.fragment(schemas.PhaseStop, "", o.Status)))
-		}
-		if err == nil {
-			err = f.send(schemas.New(f.now(), s.complete(o.Status)))
-		}
+	err := f.mu.refused
+	if f.mu.open != nil && err == nil {
+		err = f.closeAs(o.Status)
 	}
-	if f.mu.refused != nil {
-		return withUsage(interruptedBy(f.mu.refused), o.Usage)
+	if err != nil {
+		return withUsage(interruptedBy(err), o.Usage)
 	}
 	return o
+}
+
+// closeAs closes the open segment.
+func (f *filter) closeAs(status schemas.StopReason) error {
+	s := f.mu.open
+	f.mu.open = nil
+	if !s.stopped {
+		if err := f.send(schemas.New(f.now(), s.fragment(schemas.PhaseStop, "", status))); err != nil {
+			return err
+		}
+	}
+	return f.send(schemas.New(f.now(), s.complete(status)))
 }
 
 // judge decides between the outcome the model gave and what is known of it.
