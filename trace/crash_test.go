@@ -63,20 +63,21 @@ func reopen(t testing.TB, fs vfs.FS, stream []Frame) Mark {
 // Every single write of a run fails once, alone or with all that follow. The process survives,
 // nothing that failed is reported as stored, and what is on the disk is a consistent prefix.
 func TestEveryWriteMayFail(t *testing.T) {
-	for _, lasting := range []bool{false, true} {
-		for _, mode := range []SyncMode{SyncLazy, SyncAlways} {
-			t.Run(fmt.Sprintf("sync %d, lasting %v", mode, lasting), func(t *testing.T) {
-				stream := randomStream(2, 120)
-				k, injected := int64(0), true
-				for ; injected; k++ {
-					injected = failWrite(t, stream, mode, k, lasting)
-				}
-				if k < 50 {
-					t.Errorf("only %d writes failed", k)
-				}
-				t.Logf("failed each of %d writes", k-1)
-			})
-		}
+	for _, test := range []struct {
+		mode    SyncMode
+		lasting bool
+	}{{SyncLazy, false}, {SyncAlways, false}, {SyncAlways, true}} {
+		t.Run(fmt.Sprintf("sync %d, lasting %v", test.mode, test.lasting), func(t *testing.T) {
+			stream := randomStream(2, 80)
+			k, injected := int64(0), true
+			for ; injected; k++ {
+				injected = failWrite(t, stream, test.mode, k, test.lasting)
+			}
+			if k < 50 {
+				t.Errorf("only %d writes failed", k)
+			}
+			t.Logf("failed each of %d writes", k-1)
+		})
 	}
 }
 
@@ -128,12 +129,18 @@ func TestFuseStopsAllWrites(t *testing.T) {
 	disk := vfs.NewMem()
 	var bad atomic.Bool
 	var blown []error
-	f := newFuse(errorfs.Wrap(disk, errorfs.InjectorFunc(func(op errorfs.Op) error {
+	var f *fuse
+	f = newFuse(errorfs.Wrap(disk, errorfs.InjectorFunc(func(op errorfs.Op) error {
 		if bad.Load() && op.Kind == errorfs.OpFileSync {
 			return errorfs.ErrInjected
 		}
 		return nil
-	})), func(err error) { blown = append(blown, err) })
+	})), func(err error) {
+		if f.blown() != nil {
+			t.Error("changes are left out before anybody knows")
+		}
+		blown = append(blown, err)
+	})
 
 	file, err := f.Create("a", "")
 	if err != nil {

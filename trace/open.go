@@ -54,7 +54,7 @@ func Open(dir string, o Options) (*Store, error) {
 // prepareDir makes the directory and looks at the free space around it.
 func (s *Store) prepareDir(dir string) error {
 	s.dir = dir
-	if err := s.o.FS.MkdirAll(dir, 0o755); err != nil {
+	if err := s.o.FS.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
 	if s.o.FS == vfs.Default {

@@ -157,6 +157,25 @@ func TestFatalErrorDoesNotEndTheProcess(t *testing.T) {
 	}
 }
 
+func TestCloseEndsCallsUnderWay(t *testing.T) {
+	s, b := open(t, Options{}), newScript()
+	apply(t, s, b, b.frame(bob, prompt("one"), prompt("two")))
+	var wg sync.WaitGroup
+	err := s.scan(context.Background(), []byte{0}, []byte{0xff}, func(_, _ []byte) error {
+		wg.Go(func() {
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+		<-s.closing
+		return nil
+	})
+	if !errors.Is(err, ErrClosed) {
+		t.Errorf("ended by %v", err)
+	}
+	wg.Wait()
+}
+
 // Close may come at any moment: calls under way end, and nothing panics or leaks.
 func TestCloseInTheMiddle(t *testing.T) {
 	for range 6 {

@@ -15,7 +15,7 @@ func TestStoreFollowsTheStream(t *testing.T) {
 		w := &world{t: t, script: newScript(), fs: vfs.NewCrashableMem()}
 		w.open()
 		defer func() { w.close() }()
-		for range rapid.IntRange(1, 40).Draw(t, "steps") {
+		for range rapid.IntRange(1, 25).Draw(t, "steps") {
 			switch w.pick(10) {
 			case 0:
 				w.close()

@@ -54,8 +54,9 @@ func (s *Store) begin() error {
 
 func (s *Store) end() { s.life.users.Done() }
 
-// Close ends the store: calls under way stop with [ErrClosed], later ones get it. It waits for
-// them, so a callback that never returns holds it up. Closing again does nothing.
+// Close ends the store: reads under way stop with [ErrClosed], later calls get it, and a write
+// under way is completed. It does not wait for the callbacks of [Store.Each] and its like, which
+// run while nothing is open. Closing again does nothing.
 //
 // The error of closing a degraded store is an [ErrDegraded]. In the rare case that Pebble itself
 // gave up, its goroutines and the lock on the directory stay until the process ends.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -179,37 +180,62 @@ func TestMessagesPages(t *testing.T) {
 	}
 }
 
+// manyMessages is more than one chunk of them.
+func manyMessages() []schemas.Payload {
+	return slices.Repeat([]schemas.Payload{prompt("x")}, 1200)
+}
+
 func TestEachEndsWhereItBegan(t *testing.T) {
 	s, b := open(t, Options{}), newScript()
-	apply(t, s, b, b.frame(bob, prompt("one"), prompt("two")))
+	apply(t, s, b, b.frame(bob, manyMessages()...))
 	seen := 0
 	head, err := s.Load(context.Background(), bob, func(schemas.Entry) error {
-		seen++
-		apply(t, s, b, b.frame(bob, prompt("more"))) // the session goes on meanwhile
+		if seen++; seen == 1 {
+			apply(t, s, b, b.frame(bob, prompt("more"))) // the session goes on meanwhile
+		}
 		return nil
 	})
-	if err != nil || seen != 2 || head.N != 1 {
+	if err != nil || seen != 1200 || head.N != 1 {
 		t.Errorf("saw %d messages, head %+v, %v", seen, head, err)
 	}
 }
 
 func TestEachTellsThatTheSessionChanged(t *testing.T) {
-	s, b := open(t, Options{}), newScript()
-	var big []schemas.Payload
-	for range 1200 { // more than one chunk
-		big = append(big, prompt("x"))
-	}
-	apply(t, s, b, b.frame(bob, big...))
-	deleted := false
-	err := s.Each(context.Background(), bob, schemas.Position{}, func(schemas.Entry) error {
-		if !deleted {
-			apply(t, s, b, b.tombstone(bob))
-			deleted = true
-		}
-		return nil
-	})
-	if !errors.Is(err, ErrChanged) {
-		t.Errorf("reading a session while it is deleted: %v", err)
+	for _, test := range []struct {
+		name   string
+		change func(s *Store, b *script)
+	}{
+		{"deleted", func(s *Store, b *script) { apply(t, s, b, b.tombstone(bob)) }},
+		{"being rebuilt", func(s *Store, b *script) {
+			if err := s.Reset(0); err != nil {
+				t.Fatal(err)
+			}
+			b.heads[bob].Entries = b.heads[bob].Entries[:10]
+			apply(t, s, b, *b.heads[bob])
+		}},
+		{"rebuilt from another stream", func(s *Store, b *script) {
+			f := *b.heads[bob]
+			f.Epoch = "e2"
+			err := errors.Join(s.Reset(0), s.Apply(context.Background(), 0, []Frame{f}, Mark{Epoch: "e2", Sequence: f.Sequence}))
+			if err != nil {
+				t.Fatal(err)
+			}
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s, b := open(t, Options{}), newScript()
+			apply(t, s, b, b.frame(bob, manyMessages()...))
+			seen := 0
+			err := s.Each(context.Background(), bob, schemas.Position{}, func(schemas.Entry) error {
+				if seen++; seen == 1 {
+					test.change(s, b)
+				}
+				return nil
+			})
+			if !errors.Is(err, ErrChanged) {
+				t.Errorf("reading ended by %v after %d messages", err, seen)
+			}
+		})
 	}
 }
 
