@@ -17,7 +17,7 @@
 //     is what some earlier moment looked like.
 //  2. A frame that was seen before, or was written by an owner that had been replaced, changes
 //     nothing: the trace holds each recorded message once, in stream order.
-//  3. Every reading method sees one moment. [Session.Last] and [Page.Head] name a position up
+//  3. Every reading method sees one moment. [SessionInfo.Last] and [Page.Head] name a position up
 //     to which all messages can be read.
 //  4. The cost of a frame does not grow with the length of its session.
 //  5. A failing disk never ends or blocks the process: the store turns degraded, every call
