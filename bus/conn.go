@@ -115,9 +115,12 @@ func (c *Conn) dial(ctx context.Context, o Options, deadline time.Time) error {
 // awaitTopology ensures the topology; a clustered broker may still be electing its leaders.
 func (c *Conn) awaitTopology(ctx context.Context, o Options, deadline time.Time) error {
 	for {
-		attempt, cancel := context.WithTimeout(ctx, 10*time.Second)
-		err := c.ensureTopology(attempt, o.Topology)
-		cancel()
+		err := c.probe(ctx)
+		if err == nil {
+			attempt, cancel := context.WithTimeout(ctx, 10*time.Second)
+			err = c.ensureTopology(attempt, o.Topology)
+			cancel()
+		}
 		if err == nil || errors.Is(err, ErrTopology) || ctx.Err() != nil {
 			return err
 		}
@@ -129,6 +132,15 @@ func (c *Conn) awaitTopology(ctx context.Context, o Options, deadline time.Time)
 			return err
 		}
 	}
+}
+
+// probe asks JetStream for a sign of life. A cluster without a leader answers no request at all,
+// and a longer wait for each would sleep through the election.
+func (c *Conn) probe(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 500*time.Millisecond)
+	defer cancel()
+	_, err := c.js.AccountInfo(ctx)
+	return err
 }
 
 func (c *Conn) natsOptions(o Options) []nats.Option {
@@ -190,6 +202,9 @@ func (c *Conn) ShardEpoch(shard int) string { return c.epochs[shard] }
 
 // Topology is what is in force, defaults and adopted values filled in.
 func (c *Conn) Topology() Topology { return c.topology }
+
+// Shard is the shard a session lives in.
+func (c *Conn) Shard(ref schemas.SessionRef) int { return c.shard(ref) }
 
 func (c *Conn) shard(ref schemas.SessionRef) int { return shardOf(ref, c.topology.Shards) }
 

@@ -1,6 +1,7 @@
 package bus
 
 import (
+	natsserver "github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
@@ -8,3 +9,13 @@ import (
 // NATS and JetStream let tests do to the broker what this package never does.
 func (c *Conn) NATS() *nats.Conn               { return c.nc }
 func (c *Conn) JetStream() jetstream.JetStream { return c.js }
+
+// Divert has a share of the requests on a subject, in percent, of clients of this node go to
+// another subject, until the returned function is called.
+func (s *Server) Divert(subject, to string, percent uint8) (restore func(), err error) {
+	account := s.ns.GlobalAccount()
+	if err := account.AddWeightedMappings(subject, natsserver.NewMapDest(to, percent), natsserver.NewMapDest(subject, 100-percent)); err != nil {
+		return nil, err
+	}
+	return func() { account.RemoveMapping(subject) }, nil
+}

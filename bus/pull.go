@@ -22,9 +22,15 @@ type puller struct {
 	config jetstream.ConsumerConfig
 }
 
-// pullBound is how long one pull waits for a message. It also bounds how long a pull that the
-// broker forgot, at a change of leader, keeps its caller from asking again.
-const pullBound = time.Second
+const (
+	// pullBound is how long one pull waits for a message. A pull can't be taken back: whoever
+	// stops has to wait for its end, or a message that is handed out meanwhile reaches nobody and
+	// is late by the whole time the broker waits for an answer to it.
+	pullBound = 500 * time.Millisecond
+	// pullSlack is how much longer its end may take to arrive. A pull that the broker forgot, at
+	// a change of leader, keeps its caller no longer.
+	pullSlack = 500 * time.Millisecond
+)
 
 // pullRequest asks for up to Batch messages: those that are there at once, else the first that
 // comes within Expires (nanoseconds).
@@ -42,11 +48,15 @@ func (p *puller) ensure(ctx context.Context) error {
 	return nil
 }
 
-// pull returns 1 to most messages, or none after about pullBound. When ctx ends it gives back
-// what was on its way, so that nobody waits for it, and returns the context's error.
+// pull returns 1 to most messages, or none after about pullBound. When ctx ends it lets the pull
+// come to its end, gives back what that brings, so that nobody waits for it, and returns the
+// context's error.
 func (p *puller) pull(ctx context.Context, most int) ([]*nats.Msg, error) {
 	if most <= 0 {
 		return nil, fmt.Errorf("pull from %s: asked for %d messages", p.stream, most)
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
 	}
 	inbox := p.c.nc.NewInbox()
 	sub, err := p.c.nc.SubscribeSync(inbox)
@@ -61,15 +71,15 @@ func (p *puller) pull(ctx context.Context, most int) ([]*nats.Msg, error) {
 		sub.Unsubscribe()
 		return nil, fmt.Errorf("pull from %s: %w", p.stream, err)
 	}
-	got, status, complete := p.collect(ctx, sub, most)
-	switch {
-	case ctx.Err() != nil:
-		p.giveBack(got, sub)
-		return nil, ctx.Err()
-	case !complete:
-		got = append(got, drain(sub)...)
-	default:
+	got, status, complete := p.collect(sub, most)
+	if complete {
 		sub.Unsubscribe()
+	} else {
+		got = append(got, drain(sub)...)
+	}
+	if err := ctx.Err(); err != nil {
+		p.giveBack(got)
+		return nil, err
 	}
 	if len(got) > 0 {
 		return got, nil
@@ -79,9 +89,8 @@ func (p *puller) pull(ctx context.Context, most int) ([]*nats.Msg, error) {
 
 // collect reads the answers to one request until the broker says that it is over. complete is
 // false when it did not say so, and more may be on its way.
-func (p *puller) collect(ctx context.Context, sub *nats.Subscription, most int) (got []*nats.Msg, status string, complete bool) {
-	const slack = 500 * time.Millisecond
-	bounded, cancel := context.WithTimeout(ctx, pullBound+slack)
+func (p *puller) collect(sub *nats.Subscription, most int) (got []*nats.Msg, status string, complete bool) {
+	bounded, cancel := context.WithTimeout(context.Background(), pullBound+pullSlack)
 	defer cancel()
 	for len(got) < most {
 		m, err := sub.NextMsgWithContext(bounded)
@@ -145,8 +154,8 @@ func drain(sub *nats.Subscription) []*nats.Msg {
 
 // giveBack returns messages that nobody will work on to the broker, which hands them to
 // another puller at once.
-func (p *puller) giveBack(got []*nats.Msg, sub *nats.Subscription) {
-	for _, m := range append(got, drain(sub)...) {
+func (p *puller) giveBack(got []*nats.Msg) {
+	for _, m := range got {
 		if err := p.c.nc.Publish(m.Reply, []byte(ackNak)); err != nil {
 			p.c.log.Debug().Err(err).Msg("give a message back")
 		}

@@ -129,8 +129,8 @@ type QueuedTool struct {
 	ackSubject string
 }
 
-// Pull returns 1 to most calls, or none after about a second. Ask for no more than can be
-// started at once. When ctx ends nothing is held back.
+// Pull returns 1 to most calls, or none after about half a second. Ask for no more than can be
+// started at once. When ctx ends it returns within half a second and holds nothing back.
 func (q *ToolQueue) Pull(ctx context.Context, most int) ([]QueuedTool, error) {
 	messages, err := q.puller.pull(ctx, most)
 	if err != nil {

@@ -294,7 +294,7 @@ func testCancelledToolPull(t *testing.T, b *bustest.Broker, project string) {
 	c := b.Conn(t)
 	ref := schemas.SessionRef{Project: project, ID: "s"}
 	q := openQueue(t, c, project, "p", time.Hour) // what is held back is lost for the test
-	for i := range 20 {
+	for i := range 6 {
 		ctx, cancel := context.WithCancel(testContext(t))
 		var wg sync.WaitGroup
 		var kept []bus.QueuedTool

@@ -46,9 +46,10 @@ func (c *Conn) wakeUps(lane Lane) *puller {
 	}}
 }
 
-// PullWakeUps returns 1 to most wake-ups of a lane, or none after about a second. Engines share
+// PullWakeUps returns 1 to most wake-ups of a lane, or none after about half a second. Engines share
 // each lane: a wake-up goes to one of them, and to another after 3 s without an answer. When
-// ctx ends nothing is held back: what was on its way goes to another engine at once.
+// ctx ends it returns within half a second and holds nothing back: what was on its way goes to
+// another engine at once.
 func (c *Conn) PullWakeUps(ctx context.Context, lane Lane, most int) ([]WakeUp, error) {
 	if lane != LaneRun && lane != LaneControl {
 		return nil, fmt.Errorf("pull wake-ups: no lane %q", lane)

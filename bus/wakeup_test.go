@@ -16,7 +16,7 @@ import (
 	"braid/schemas"
 )
 
-var wakeUpTests = []workTest{
+var deliverTests = []workTest{
 	{"deliver is answered by the instance", testDeliver},
 	{"deliver to nobody", testDeliverNobody},
 	{"deliver to somebody who does not answer", testDeliverSilence},
@@ -106,20 +106,7 @@ func testAckSubjectChecked(t *testing.T, b *bustest.Broker, project string) {
 	}
 }
 
-// TestWakeUps has a broker of its own: the lanes are shared by all engines.
-func TestWakeUps(t *testing.T) {
-	bustest.Each(t, func(t *testing.T, b *bustest.Broker) {
-		for _, test := range laneTests {
-			t.Run(test.name, func(t *testing.T) {
-				c := b.Conn(t)
-				emptyLanes(t, c)
-				test.run(t, b, "lane")
-			})
-		}
-	})
-}
-
-var laneTests = []workTest{
+var wakeUpTests = []workTest{
 	{"each lane gets its commands", testLanes},
 	{"TestCase_B03_nothing_is_fetched_ahead", testCaseB03NoPrefetch},
 	{"TestCase_B05_delayed_wake_ups_do_not_starve_an_abort", testCaseB05Starve},
@@ -274,7 +261,7 @@ func testCaseB04OldAck(t *testing.T, b *bustest.Broker, project string) {
 
 func testCaseB26CancelledPull(t *testing.T, b *bustest.Broker, project string) {
 	leaving, staying := b.Conn(t), b.Conn(t)
-	for round := range 20 {
+	for round := range 6 {
 		ctx, cancel := context.WithCancel(testContext(t))
 		var wg sync.WaitGroup
 		var kept []bus.WakeUp

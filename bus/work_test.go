@@ -21,15 +21,28 @@ type workTest struct {
 	run  func(t *testing.T, b *bustest.Broker, project string)
 }
 
-// TestWork runs them on one node and on three.
+// TestWork runs them on one node and on three, beside one another.
 func TestWork(t *testing.T) {
-	tests := slices.Concat(commandTests, wakeUpTests, livenessTests, runningTests, scheduleTests,
+	tests := slices.Concat(commandTests, deliverTests, livenessTests, runningTests, scheduleTests,
 		recordTests, toolTests, fragmentTests, registryTests, queryTests)
-	bustest.Each(t, func(t *testing.T, b *bustest.Broker) {
+	pool.Each(t, func(t *testing.T, b *bustest.Broker) {
 		for i, test := range tests {
 			t.Run(test.name, func(t *testing.T) {
 				t.Parallel()
 				test.run(t, b, fmt.Sprintf("p%d", i))
+			})
+		}
+	})
+}
+
+// TestWorkAlone runs, one after another, the tests that take all wake-ups or that disturb reads.
+func TestWorkAlone(t *testing.T) {
+	tests := slices.Concat(wakeUpTests, staleTests)
+	pool.Each(t, func(t *testing.T, b *bustest.Broker) {
+		for i, test := range tests {
+			t.Run(test.name, func(t *testing.T) {
+				emptyLanes(t, b.Conn(t))
+				test.run(t, b, fmt.Sprintf("alone%d", i))
 			})
 		}
 	})
