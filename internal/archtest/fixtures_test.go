@@ -162,6 +162,12 @@ func TestRulesFire(t *testing.T) {
 		{"a command is imported", "layers",
 			map[string]string{"engine/bad.go": "package engine\n\nimport _ \"braid/cmd/braid\"\n"},
 			[]string{"imported by nobody"}},
+		{"a package takes flags", "layers",
+			map[string]string{
+				"internal/cli/cli.go": "// Package cli is.\npackage cli\n", "engine/bad.go": "package engine\n\nimport _ \"braid/internal/cli\"\n",
+				"docs/architecture.md": healthy["docs/architecture.md"] + "| `internal/cli` | flags |\n",
+			},
+			[]string{"which is what the commands share"}},
 		{"one provider imports another", "layers",
 			map[string]string{
 				"llm/a/a.go": "// Package a is.\npackage a\n\nimport _ \"braid/llm/b\"\n", "llm/b/b.go": "// Package b is.\npackage b\n",

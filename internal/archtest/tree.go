@@ -169,7 +169,7 @@ func (t *Tree) own(importPath string) (dir string, ok bool) {
 func within(dir, base string) bool { return dir == base || strings.HasPrefix(dir, base+"/") }
 
 // forTests reports whether a package exists for tests only: its name ends in "test", or it lies
-// in internal/ at the root.
+// in internal/ at the root and is not what the commands share.
 func forTests(dir string) bool {
-	return strings.HasSuffix(dir, "test") || within(dir, "internal")
+	return strings.HasSuffix(dir, "test") || within(dir, "internal") && !within(dir, "internal/cli")
 }
