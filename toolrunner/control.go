@@ -30,9 +30,13 @@ func (s *server) control(request bus.Control) error {
 	return nil
 }
 
-// resendBytes bounds the answer to one request: more would be too much at once for an owner that
-// has just been too slow. It asks again from where it has got to.
-const resendBytes = 4 << 20
+// resendBytes and resendFragments bound the answer to one request, to a quarter of what may wait
+// at an owner. It has just been too slow: if more came at once than it can take, what it asks for
+// next would be lost behind fragments that it can't use. It asks again from where it has got to.
+const (
+	resendBytes     = 4 << 20
+	resendFragments = 1024
+)
 
 // resends sends output again, on a goroutine of its own, since that may take a while and requests
 // are answered at once.
@@ -102,8 +106,8 @@ func (r *resends) run(ctx context.Context) {
 func (r *resends) send(key CallKey, from int64) {
 	fragments, _ := r.slots.From(key, from) // none if it was forgotten a moment ago
 	sent := 0
-	for _, f := range fragments {
-		if sent += len(f.Text); sent > resendBytes {
+	for i, f := range fragments {
+		if sent += len(f.Text); sent > resendBytes || i == resendFragments {
 			return
 		}
 		if err := r.conn.PublishFragment(key.Session, f); err != nil {

@@ -19,12 +19,12 @@ type owner struct {
 	ref  schemas.SessionRef
 
 	mu   sync.Mutex
-	text map[CallKey]string // the output of each attempt, merged without gaps
+	text map[CallKey][]byte // the output of each attempt, merged without gaps
 }
 
 func newOwner(t *testing.T, conn *bus.Conn) *owner {
 	t.Helper()
-	o := &owner{t: t, conn: conn, ref: schemas.SessionRef{Project: "default", ID: "s1"}, text: map[CallKey]string{}}
+	o := &owner{t: t, conn: conn, ref: schemas.SessionRef{Project: "default", ID: "s1"}, text: map[CallKey][]byte{}}
 	stop, err := conn.SubscribeFragments(o.ref, o.take, func() {})
 	if err != nil {
 		t.Fatal(err)
@@ -40,7 +40,7 @@ func (o *owner) take(f schemas.ToolFragment) {
 	key := o.key(f.ToolCallID, f.Attempt)
 	have := int64(len(o.text[key]))
 	if f.Offset <= have && f.Offset+int64(len(f.Text)) > have {
-		o.text[key] += f.Text[have-f.Offset:]
+		o.text[key] = append(o.text[key], f.Text[have-f.Offset:]...)
 	}
 }
 
@@ -51,7 +51,7 @@ func (o *owner) key(call string, attempt int) CallKey {
 func (o *owner) merged(call string, attempt int) string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.text[o.key(call, attempt)]
+	return string(o.text[o.key(call, attempt)])
 }
 
 func (o *owner) record(call string, after uint64, rec schemas.ToolRecord) uint64 {

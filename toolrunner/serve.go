@@ -40,14 +40,15 @@ type ServeOptions struct {
 
 	// ackWait is how long the broker waits for a call to be acknowledged; see bus.
 	ackWait time.Duration
+	// closeBound is how long each step of the end may take while the broker is away; 3 s.
+	closeBound time.Duration
 }
 
-// The bounds of a toolrunner's own start and end.
 const (
-	// openBound is how long the broker may take to let it begin.
+	// openBound is how long the broker may take to let a toolrunner begin.
 	openBound = 30 * time.Second
-	// closeBound is how long each step of its end may take while the broker is away.
-	closeBound = 5 * time.Second
+	// defaultCloseBound is how long each step of its end may take.
+	defaultCloseBound = 3 * time.Second
 	// healthPause is the time between two looks at a proof of life that has failed.
 	healthPause = 100 * time.Millisecond
 )
@@ -67,6 +68,9 @@ func (o ServeOptions) withDefaults() (ServeOptions, error) {
 	}
 	if o.Slots <= 0 {
 		o.Slots = defaultSlots
+	}
+	if o.closeBound <= 0 {
+		o.closeBound = defaultCloseBound
 	}
 	names := map[string][]string{
 		"instance": {PrivatePool(o.Instance)}, "project": o.Projects, "pool": {o.Pool},
@@ -231,12 +235,16 @@ func (s *server) work(ctx context.Context, queues []Queue) {
 // here, the calls end, and only then does the toolrunner count as gone.
 func (s *server) close(ctx context.Context) error {
 	ctx = context.WithoutCancel(ctx)
+	var withdrawn sync.WaitGroup
 	for _, project := range s.options.Projects {
-		s.bounded(ctx, "withdraw the announcement", func(ctx context.Context) error {
-			return s.conn.Unannounce(ctx, project, s.options.Instance)
+		withdrawn.Go(func() {
+			s.bounded(ctx, "withdraw the announcement", func(ctx context.Context) error {
+				return s.conn.Unannounce(ctx, project, s.options.Instance)
+			})
 		})
 	}
 	err := s.stopCalls(ctx)
+	withdrawn.Wait()
 	if s.stopControl != nil {
 		s.stopControl()
 	}
@@ -256,7 +264,7 @@ func (s *server) stopCalls(ctx context.Context) error {
 	if slots.Drain(drain) == nil {
 		return nil
 	}
-	abort, cancel := context.WithTimeout(ctx, s.options.Limits.withDefaults().Grace+closeBound)
+	abort, cancel := context.WithTimeout(ctx, s.options.Limits.withDefaults().Grace+s.options.closeBound)
 	defer cancel()
 	err := slots.Stop(abort)
 	s.giveUp()
@@ -272,7 +280,7 @@ func (s *server) stopCalls(ctx context.Context) error {
 
 // bounded does something that is nice to have done.
 func (s *server) bounded(ctx context.Context, what string, do func(context.Context) error) {
-	ctx, cancel := context.WithTimeout(ctx, closeBound)
+	ctx, cancel := context.WithTimeout(ctx, s.options.closeBound)
 	defer cancel()
 	if err := do(ctx); err != nil {
 		s.log.Warn().Err(err).Msg(what)

@@ -12,6 +12,7 @@ import (
 )
 
 func TestServeRunsACall(t *testing.T) {
+	t.Parallel()
 	bustest.Each(t, func(t *testing.T, b *bustest.Broker) {
 		conn := b.Conn(t)
 		o := newOwner(t, conn)
@@ -35,6 +36,7 @@ func TestServeRunsACall(t *testing.T) {
 }
 
 func TestServeAnnouncesItsTools(t *testing.T) {
+	t.Parallel()
 	conn := bustest.Single(t).Conn(t)
 	gpu := echoTool("draw")
 	gpu.Definition.Pool = "gpu"
@@ -56,6 +58,7 @@ func TestServeAnnouncesItsTools(t *testing.T) {
 }
 
 func TestServeRefusesBadOptions(t *testing.T) {
+	t.Parallel()
 	conn := bustest.Single(t).Conn(t)
 	for why, o := range map[string]ServeOptions{
 		"an instance that is no name":        {Instance: "a.b"},
@@ -73,6 +76,7 @@ func TestServeRefusesBadOptions(t *testing.T) {
 
 // Each pool's calls run on its toolrunners only, and each project's.
 func TestServePoolsAreApart(t *testing.T) {
+	t.Parallel()
 	b := bustest.Single(t)
 	conn := b.Conn(t)
 	o := newOwner(t, conn)
@@ -92,6 +96,7 @@ func TestServePoolsAreApart(t *testing.T) {
 
 // A call that can't be run gets a result, so that nobody waits for it.
 func TestServeSettlesWhatItCannotRun(t *testing.T) {
+	t.Parallel()
 	conn := bustest.Single(t).Conn(t)
 	o := newOwner(t, conn)
 	apart := echoTool("apart")
@@ -108,6 +113,7 @@ func TestServeSettlesWhatItCannotRun(t *testing.T) {
 
 // The message leaves the queue when the start is stored, not before.
 func TestServeAcknowledgesWhatHasStarted(t *testing.T) {
+	t.Parallel()
 	b := bustest.Single(t)
 	conn := b.Conn(t)
 	o := newOwner(t, conn)
@@ -157,6 +163,7 @@ func TestServeAcknowledgesWhatHasStarted(t *testing.T) {
 }
 
 func TestServeDrains(t *testing.T) {
+	t.Parallel()
 	conn := bustest.Single(t).Conn(t)
 	o := newOwner(t, conn)
 	runs, gate := &counter{}, make(chan struct{})
@@ -183,6 +190,7 @@ func TestServeDrains(t *testing.T) {
 }
 
 func TestServeAbortsWhatDoesNotDrain(t *testing.T) {
+	t.Parallel()
 	conn := bustest.Single(t).Conn(t)
 	o := newOwner(t, conn)
 	runs := &counter{}
@@ -196,6 +204,7 @@ func TestServeAbortsWhatDoesNotDrain(t *testing.T) {
 }
 
 func TestServeControls(t *testing.T) {
+	t.Parallel()
 	conn := bustest.Single(t).Conn(t)
 	o := newOwner(t, conn)
 	runs := &counter{}
@@ -204,7 +213,7 @@ func TestServeControls(t *testing.T) {
 	waitUntil(t, "the call runs", func() bool { return o.merged("c1", 1) == "one\n" })
 	for why, from := range map[string]int64{"everything": 0, "from the middle": 2} {
 		late := newOwner(t, conn) // has missed all of it
-		late.text[late.key("c1", 1)] = "one\n"[:from]
+		late.text[late.key("c1", 1)] = []byte("one\n"[:from])
 		if err := conn.RequestResend(t.Context(), "a", o.ref, "c1", 1, from); err != nil {
 			t.Error(why, err)
 		}
@@ -230,6 +239,7 @@ func TestServeControls(t *testing.T) {
 
 // The whole text of a call whose output was cut can be read by the name in its record.
 func TestServeKeepsTheFullOutput(t *testing.T) {
+	t.Parallel()
 	conn := bustest.Single(t).Conn(t)
 	o := newOwner(t, conn)
 	serve(t, conn, ServeOptions{Instance: "a", Tools: []Tool{echoTool("echo")}})
