@@ -57,8 +57,9 @@ cover: ## measure coverage: a line a package, the total, and coverage/index.html
 	go tool cover -html coverage/profile.txt -o coverage/index.html
 	@go tool cover -func coverage/profile.txt | tail -1
 
-soak: ## run the long tests for SOAK: brokers and owners that are killed while they work
-	go test ./bus -run Soak -timeout 0 -count 1 -v -args -soak $(SOAK)
+soak: ## strike at running processes at random for SOAK, and try many schedules of the core
+	go test ./engine/internal/session -timeout 0 -count 1 -rapid.checks 100000
+	go test ./internal/systemtest -run Chaos -timeout 0 -count 1 -v -args -chaos $(SOAK)
 
 verify: ## check formatting, modules and scripts: quick, before a commit
 	.ci/verify
