@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -76,14 +75,11 @@ func (w *world) newSession(t *testing.T, model string, mode schemas.ApprovalMode
 	return s
 }
 
-// brokerAddress is where some running node of the broker listens.
+// brokerAddress is where some node of the broker listens, another one each time.
 func (w *world) brokerAddress() string {
-	for _, part := range strings.Split(w.url(), ",") {
-		if u, err := url.Parse(part); err == nil && u.Host != "" {
-			return u.Host
-		}
-	}
-	return ""
+	nodes := strings.Split(w.url, ",")
+	n := int(w.dials.Add(1)) % len(nodes)
+	return strings.TrimPrefix(nodes[n], "nats://")
 }
 
 // follow keeps what the session says, with the time it came.
@@ -139,8 +135,15 @@ func (s *session) next(what string, fits func(schemas.Message) bool) arrival {
 // await looks for an arrival from *from on, and leaves *from behind it.
 func (s *session) await(what string, from *int, fits func(arrival) bool) arrival {
 	s.t.Helper()
-	limit := time.NewTimer(patience)
-	defer limit.Stop()
+	a, ok := s.look(from, time.After(patience), fits)
+	if !ok {
+		s.t.Fatalf("%s: not within %s: %s\n%s", s.ref, patience, what, s.timeline())
+	}
+	return a
+}
+
+// look is await for any goroutine; false when the limit is reached.
+func (s *session) look(from *int, limit <-chan time.Time, fits func(arrival) bool) (arrival, bool) {
 	for {
 		s.mu.Lock()
 		arrivals, changed := s.arrivals, s.changed
@@ -148,13 +151,13 @@ func (s *session) await(what string, from *int, fits func(arrival) bool) arrival
 		for ; *from < len(arrivals); *from++ {
 			if fits(arrivals[*from]) {
 				*from++
-				return arrivals[*from-1]
+				return arrivals[*from-1], true
 			}
 		}
 		select {
 		case <-changed:
-		case <-limit.C:
-			s.t.Fatalf("%s: not within %s: %s\n%s", s.ref, patience, what, s.timeline())
+		case <-limit:
+			return arrival{}, false
 		}
 	}
 }

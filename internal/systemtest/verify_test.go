@@ -32,7 +32,7 @@ func (s *session) verify() {
 	s.verifySSE(all)
 	s.verifyRaw(frames)
 	s.verifyTrace(all)
-	s.verifyCalls()
+	s.verifyCalls(all)
 	if s.t.Failed() {
 		s.t.Logf("%s:\n%s", s.ref, s.timeline())
 	}
@@ -234,27 +234,51 @@ func (s *session) braid(args ...string) ([]byte, error) {
 }
 
 // verifyCalls checks that no call was started twice: by its records, where they were seen, and by
-// what the commands themselves wrote.
-func (s *session) verifyCalls() {
+// what the commands themselves wrote. Every command of our scripts writes a line of effects.
+func (s *session) verifyCalls(all []schemas.Entry) {
 	s.t.Helper()
+	runs := s.runs()
 	records, err := s.raw.records()
 	if err != nil {
 		s.t.Errorf("%s: %v", s.ref, err)
 	}
 	for call, chain := range records {
-		starts, ends := map[uint64]bool{}, map[uint64]bool{}
+		states := map[schemas.RecordState]map[uint64]bool{}
 		for _, r := range chain {
-			switch r.State {
-			case schemas.RecordStarted:
-				starts[r.Sequence] = true
-			case schemas.RecordDone, schemas.RecordWithdrawn:
-				ends[r.Sequence] = true
+			if states[r.State] == nil {
+				states[r.State] = map[uint64]bool{}
 			}
+			states[r.State][r.Sequence] = true
 		}
-		if len(starts) > 1 || len(ends) > 1 {
-			s.t.Errorf("%s: call %s was started %d times and ended %d times: %+v", s.ref, call, len(starts), len(ends), chain)
+		starts, ends := len(states[schemas.RecordStarted]), len(states[schemas.RecordDone])+len(states[schemas.RecordWithdrawn])
+		if starts > 1 || ends > 1 || len(states[schemas.RecordWithdrawn]) > 0 && runs[call] > 0 {
+			s.t.Errorf("%s: call %s was started %d times, ended %d times and took effect %d times: %+v", s.ref, call, starts, ends, runs[call], chain)
 		}
 	}
+	for _, e := range all {
+		switch p := e.Message.Payload.(type) {
+		case *schemas.ToolCallOutput:
+			if p.StopReason == "" || p.StopReason == schemas.StopCompleted {
+				if runs[p.ToolCallID] != 1 {
+					s.t.Errorf("%s: call %s completed and took effect %d times", s.ref, p.ToolCallID, runs[p.ToolCallID])
+				}
+			}
+		case *schemas.ApprovalDecision:
+			if p.Decision != schemas.DecisionAllow && runs[p.ToolCallID] > 0 {
+				s.t.Errorf("%s: call %s was not allowed and took effect", s.ref, p.ToolCallID)
+			}
+		}
+	}
+	for call, n := range runs {
+		if n > 1 {
+			s.t.Errorf("%s: call %s took effect %d times", s.ref, call, n)
+		}
+	}
+}
+
+// runs counts by call how often a command began.
+func (s *session) runs() map[string]int {
+	s.t.Helper()
 	runs := map[string]int{}
 	for _, line := range s.lines("effects") {
 		mark, _, _ := strings.Cut(line, " ")
@@ -265,11 +289,7 @@ func (s *session) verifyCalls() {
 		}
 		runs[parts[3]]++
 	}
-	for call, n := range runs {
-		if n > 1 {
-			s.t.Errorf("%s: call %s took effect %d times", s.ref, call, n)
-		}
-	}
+	return runs
 }
 
 // lines renders entries, a line each.

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -24,6 +25,7 @@ type layout struct {
 	engines, toolrunners int
 	cluster              bool   // a broker of three nodes
 	scripts              string // directory of the models' scripts; default testdata/scripts
+	prepare              func(*rand.Rand)
 }
 
 // world is a broker in this process and everything else in processes of its own.
@@ -33,12 +35,14 @@ type world struct {
 	broker  *bustest.Broker
 	conn    *bus.Conn // the test's own
 	scripts string
+	url     string // all nodes of the broker; their ports stay
 
 	engines, toolrunners []*process
 	gateway              *process
 	api                  *api
 	random               *rand.Rand
 	sessions             int
+	dials                atomic.Int64
 }
 
 func newWorld(t *testing.T, l layout) *world {
@@ -56,11 +60,19 @@ func newWorld(t *testing.T, l layout) *world {
 		scripts = l.scripts
 	}
 	w := &world{t: t, dir: t.TempDir(), scripts: scripts, random: rand.New(rand.NewPCG(seed, 0))}
+	if l.prepare != nil {
+		l.prepare(w.random)
+	}
 	if l.cluster {
 		w.broker = bustest.Cluster(t)
 	} else {
 		w.broker = bustest.Listening(t)
 	}
+	var urls []string
+	for _, n := range w.broker.Nodes {
+		urls = append(urls, n.URL())
+	}
+	w.url = strings.Join(urls, ",")
 	w.conn = w.broker.Conn(t) // makes the streams
 	for range l.engines {
 		w.addEngine()
@@ -68,7 +80,7 @@ func newWorld(t *testing.T, l layout) *world {
 	for range l.toolrunners {
 		w.addToolrunner()
 	}
-	w.gateway = newProcess(t, "gateway", "gateway", "--nats", w.url(), "--listen", "127.0.0.1:0", "--log-level", "debug")
+	w.gateway = newProcess(t, "gateway", "gateway", "--nats", w.url, "--listen", "127.0.0.1:0", "--log-level", "debug")
 	w.gateway.env = []string{"BRAID_TOKEN=" + token}
 	for _, p := range append(append([]*process{w.gateway}, w.engines...), w.toolrunners...) {
 		p.start()
@@ -85,33 +97,30 @@ func newWorld(t *testing.T, l layout) *world {
 	return w
 }
 
-// url names all nodes of the broker.
-func (w *world) url() string {
-	var urls []string
-	for _, n := range w.broker.Nodes {
-		urls = append(urls, n.URL())
-	}
-	return strings.Join(urls, ",")
-}
-
 func (w *world) addEngine() *process {
 	w.t.Helper()
 	name := fmt.Sprintf("engine-%d", len(w.engines))
-	p := newProcess(w.t, name, "engine", "--nats", w.url(), "--scripts", w.scripts,
-		"--data", filepath.Join(w.dir, name), "--log-level", "debug", "--log-format", "json")
+	p := newProcess(w.t, name, "engine", "--nats", w.url, "--scripts", w.scripts,
+		"--data", w.dataDir(name), "--log-level", "debug", "--log-format", "json")
 	w.engines = append(w.engines, p)
 	return p
 }
 
+// dataDir is where an engine keeps its trace.
+func (w *world) dataDir(engine string) string { return filepath.Join(w.dir, engine) }
+
 func (w *world) addToolrunner() *process {
 	w.t.Helper()
 	name := fmt.Sprintf("toolrunner-%d", len(w.toolrunners))
-	p := newProcess(w.t, name, "toolrunner", "--nats", w.url(), "--dir", w.dir, "--log-level", "debug", "--log-format", "json")
+	p := newProcess(w.t, name, "toolrunner", "--nats", w.url, "--dir", w.dir, "--log-level", "debug", "--log-format", "json")
 	w.toolrunners = append(w.toolrunners, p)
 	return p
 }
 
-func (w *world) awaitEngine(p *process) { w.t.Helper(); p.instance = p.awaitLog("engine started").Engine }
+func (w *world) awaitEngine(p *process) {
+	w.t.Helper()
+	p.instance = p.awaitLog("engine started").Engine
+}
 
 func (w *world) awaitToolrunner(p *process) {
 	w.t.Helper()
