@@ -85,13 +85,12 @@ func (d *busDelivery) GiveBack() {
 func (d *busDelivery) Claim(ctx context.Context) (bool, error) {
 	ctx, cancel := d.q.s.within(ctx)
 	request := d.call.Request
-	var err error
-	d.started, err = d.q.s.conn.WriteRecord(ctx, request.Session, request.ToolCallID, request.Queued, schemas.ToolRecord{
+	seq, err := d.q.s.conn.WriteRecord(ctx, request.Session, request.ToolCallID, request.Queued, schemas.ToolRecord{
 		State: schemas.RecordStarted, Attempt: request.Attempt,
 		Toolrunner: d.q.s.options.Instance, Nonce: rand.Text(),
 	})
-	var conflict *bus.RecordConflict
-	if err != nil && !errors.As(err, &conflict) {
+	_, refused := errors.AsType[*bus.RecordConflict](err)
+	if err != nil && !refused {
 		cancel()
 		return false, err
 	}
@@ -103,12 +102,12 @@ func (d *busDelivery) Claim(ctx context.Context) (bool, error) {
 			d.q.s.log.Debug().Err(err).Msg("take a call off the queue")
 		}
 	})
-	if conflict != nil {
-		d.q.s.log.Debug().Err(conflict).Str("call", request.ToolCallID).Int("deliveries", d.call.Deliveries).Msg("a call can't be started")
+	if refused {
+		d.q.s.log.Debug().Err(err).Str("call", request.ToolCallID).Int("deliveries", d.call.Deliveries).Msg("a call can't be started")
 		d.acked.Wait()
-		return false, nil
 	}
-	return true, nil
+	d.started = seq
+	return !refused, nil
 }
 
 // Fragment is lost while the broker is away; the owner sees the gap and asks, or takes the whole
@@ -133,8 +132,7 @@ func (d *busDelivery) Done(ctx context.Context, result schemas.ToolResult) error
 	_, err := d.q.s.conn.WriteRecord(ctx, request.Session, request.ToolCallID, d.started, schemas.ToolRecord{
 		State: schemas.RecordDone, Attempt: request.Attempt, Toolrunner: d.q.s.options.Instance, Result: &result,
 	})
-	var conflict *bus.RecordConflict
-	if errors.As(err, &conflict) {
+	if conflict, ok := errors.AsType[*bus.RecordConflict](err); ok {
 		d.q.s.log.Warn().Stringer("session", request.Session).Str("call", request.ToolCallID).Int("attempt", request.Attempt).
 			Err(conflict).Msg("the call was settled without this toolrunner; its result is dropped")
 		return nil

@@ -1,6 +1,32 @@
 // Package toolrunner executes tools: for a session it never knows, on behalf of an engine it never
-// meets. Calls come from a [Queue], run in [Slots], and give back fragments of output while they
-// run and one result at the end.
+// meets. Whoever has tools of their own calls [Serve]:
+//
+//	hello := toolrunner.Tool{
+//		Definition: schemas.ToolDefinition{Name: "hello", Description: "Says hello.", Permission: schemas.PermissionRead},
+//		Run: func(ctx context.Context, call toolrunner.Call, out *toolrunner.Output) toolrunner.Result {
+//			fmt.Fprintln(out, "hello")
+//			return toolrunner.Result{}
+//		},
+//	}
+//	err := toolrunner.Serve(ctx, conn, toolrunner.ServeOptions{Tools: []toolrunner.Tool{hello}})
+//
+// # The life of a call
+//
+// An engine stores a record that the call is queued, and puts a message into the queue of a pool,
+// which all toolrunners of the pool share. One of them pulls it, no more than it has [Slots] for,
+// and stores the started record on the condition that nothing followed the queued one. So of all
+// who were ever handed the call one starts it, and a call that was withdrawn is never started. The
+// message leaves the queue when its start is stored; a toolrunner that dies before leaves it to
+// another one, and one that dies after leaves the call to its owner, who alone can judge whether
+// it may run again.
+//
+// Output goes to the owner as it comes, as fragments that may be lost. The owner asks for what it
+// misses; output is kept while the call runs and for a while after. The done record has all of it
+// once more, and is again refused if something follows the started one: a toolrunner that was
+// taken for lost, and comes back, changes nothing.
+//
+// A [Runner] does this with whatever [Queue] it is given; serve.go, delivery.go and control.go
+// bring it together with the broker.
 //
 // # The execution contract
 //
@@ -34,11 +60,12 @@
 //
 // Commands see an allow-list of the toolrunner's environment and never the credentials of Braid
 // or NATS. They run as the toolrunner's user, though, and that user may read the toolrunner's own
-// environment and files: credentials belong in files another user owns, or the toolrunner in a
+// environment (the toolrunner command hides its own, on Linux) and files: credentials belong in
+// files another user owns, or the toolrunner in a
 // container of its own.
 //
 // # Goroutines
 //
 // [Execution.Run] starts one goroutine for the tool and waits for it, except for a tool that does
-// not stop; [Slots.Stop] waits for those too. [Runner.Run] owns everything it starts.
+// not stop; [Slots.Stop] waits for those too. [Serve] and [Runner.Run] own everything they start.
 package toolrunner

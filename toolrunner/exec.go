@@ -14,8 +14,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"braid/schemas"
 )
 
@@ -109,7 +107,7 @@ func (x *Exec) Tool() Tool {
 			Description: "Runs a shell command (sh) in the session's workspace and returns what it prints, " +
 				"standard output and standard error together. Standard input is empty. When the shell exits, " +
 				"everything it started and left running is killed.",
-			Parameters: jsontext.Value(parameters),
+			Parameters: parameters,
 			Permission: schemas.PermissionReadWrite,
 			Retry:      schemas.RetryNever,
 		},

@@ -73,7 +73,7 @@ func killPinned(pid int, mark string) {
 	if err != nil {
 		return // gone
 	}
-	defer unix.Close(fd)
+	defer func() { _ = unix.Close(fd) }() // it was only looked at
 	if hasMark(pid, mark) {
 		_ = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0) // fails if it has just ended
 	}

@@ -208,3 +208,28 @@ func TestRunnerRefusesBadTools(t *testing.T) {
 		}
 	}
 }
+
+// A call that another queue was faster than goes back instead of waiting here.
+func TestRunnerGivesBackWhatItCannotStart(t *testing.T) {
+	q := make(memoryQueue)
+	began, gate := make(chan struct{}), make(chan struct{})
+	hold := Tool{Definition: schemas.ToolDefinition{Name: "hold"}, Run: func(context.Context, Call, *Output) Result {
+		close(began)
+		<-gate
+		return Result{}
+	}}
+	r, stop := startRunner(t, q, RunnerOptions{Tools: []Tool{hold}, Slots: 1})
+	first, second := newDelivery("a", "hold"), newDelivery("b", "hold")
+	q <- first
+	<-began
+	r.start(second) // as if another queue had pulled it
+	<-second.back
+	close(gate)
+	wantResult(t, <-first.done, schemas.StopCompleted, "[no output]")
+	stop()
+	if second.claims != 0 {
+		t.Error("it was claimed and given back")
+	}
+	r.start(second) // nor is anything started after the end
+	<-second.back
+}

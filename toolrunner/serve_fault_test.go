@@ -378,3 +378,40 @@ func TestCase_B04_B08_SecondAttempt(t *testing.T) {
 	}
 	waitUntil(t, "the first attempt's last word has come", func() bool { return o.merged("c1", 1) == "hi\nlet go\n" })
 }
+
+// While it can't prove that it lives it takes no calls: they would be thought lost as soon as
+// they had started.
+func TestServeTakesNothingWhileItMayBeThoughtGone(t *testing.T) {
+	t.Parallel()
+	b := bustest.Single(t)
+	conn := b.Conn(t)
+	o := newOwner(t, conn)
+	calls, err := conn.ToolQueue(t.Context(), "default", schemas.DefaultPool, bus.ToolQueueOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	failing := b.Conn(t) // only its proof of life fails
+	beat, err := failing.StartBeat(t.Context(), bus.KindToolrunner, "a", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := &queue{s: &server{conn: conn, beat: beat, log: zerolog.Nop()}, calls: calls}
+	o.call("c1", "echo", "")
+	if got, err := q.Pull(t.Context(), 1); err != nil || len(got) != 1 {
+		t.Fatal(got, err)
+	}
+	failing.Close()
+	waitUntil(t, "its proof of life has failed", func() bool { return !beat.Healthy() })
+	o.call("c2", "echo", "")
+	short, cancel := context.WithTimeout(t.Context(), 5*healthPause)
+	defer cancel()
+	if got, err := q.Pull(short, 1); !errors.Is(err, context.DeadlineExceeded) || len(got) != 0 {
+		t.Errorf("it took %d calls, %v", len(got), err)
+	}
+	if waiting, _, err := conn.QueueDepth(t.Context(), "default", schemas.DefaultPool); err != nil || waiting != 1 {
+		t.Errorf("%d calls wait, %v", waiting, err)
+	}
+	if err := beat.Stop(t.Context()); err == nil {
+		t.Error("the proof of life ended well")
+	}
+}
