@@ -1,6 +1,9 @@
 package bus
 
 import (
+	"context"
+	"errors"
+
 	natsserver "github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -18,4 +21,14 @@ func (s *Server) Divert(subject, to string, percent uint8) (restore func(), err 
 		return nil, err
 	}
 	return func() { account.RemoveMapping(subject) }, nil
+}
+
+// LeaderGet returns the headers of a message, by its sequence or as the last of a subject, as the
+// stream's leader knows it.
+func (c *Conn) LeaderGet(ctx context.Context, stream string, seq uint64, lastFor string) (header nats.Header, found bool, err error) {
+	s, err := c.leaderRead(ctx, stream, directRequest{Seq: seq, LastFor: lastFor})
+	if errors.Is(err, errNotFound) {
+		return nil, false, nil
+	}
+	return s.Header, err == nil, err
 }

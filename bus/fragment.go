@@ -81,13 +81,8 @@ func (c *Conn) SubscribeFragments(ref schemas.SessionRef, take func(schemas.Tool
 		return nil, fmt.Errorf("subscribe to output of %s: %w", ref, err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	reader := &fragmentReader{c: c, sub: sub, take: take, lost: lost, reconnected: make(chan struct{}, 1)}
-	unhook := c.onReconnect(func() {
-		select {
-		case reader.reconnected <- struct{}{}:
-		default:
-		}
-	})
+	reader := &fragmentReader{c: c, sub: sub, take: take, lost: lost}
+	unhook := c.onReconnect(reader.interrupt)
 	var done sync.WaitGroup
 	done.Go(func() { reader.run(ctx) })
 	return sync.OnceFunc(func() {
@@ -101,26 +96,54 @@ func (c *Conn) SubscribeFragments(ref schemas.SessionRef, take func(schemas.Tool
 }
 
 type fragmentReader struct {
-	c           *Conn
-	sub         *nats.Subscription
-	take        func(schemas.ToolFragment)
-	lost        func()
-	reconnected chan struct{}
-	dropped     int // as the subscription counts them
+	c       *Conn
+	sub     *nats.Subscription
+	take    func(schemas.ToolFragment)
+	lost    func()
+	dropped int // as the subscription counts them
+
+	mu struct {
+		sync.Mutex
+		stopWaiting context.CancelFunc
+	}
+}
+
+// interrupt ends the reader's wait for a message: the connection is back, and what was sent while
+// it was away is lost, also when nothing follows it.
+func (r *fragmentReader) interrupt() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.mu.stopWaiting != nil {
+		r.mu.stopWaiting()
+	}
+}
+
+// interruptible returns a context that ends with ctx or at the next interrupt.
+func (r *fragmentReader) interruptible(ctx context.Context) context.Context {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	wait, cancel := context.WithCancel(ctx)
+	r.mu.stopWaiting = cancel
+	return wait
 }
 
 func (r *fragmentReader) run(ctx context.Context) {
+	defer r.interrupt()
+	wait := r.interruptible(ctx)
 	for {
-		// Fragments are dropped only while others wait, so every loss is followed by a message
-		// and noticed here.
-		m, err := r.sub.NextMsgWithContext(ctx)
+		m, err := r.sub.NextMsgWithContext(wait)
 		if ctx.Err() != nil {
 			return
 		}
-		if r.lossSeen() {
+		interrupted := wait.Err() != nil
+		if interrupted {
+			wait = r.interruptible(ctx)
+		}
+		// Fragments are dropped only while others wait, so a message follows and shows it.
+		if r.newlyDropped() || interrupted {
 			r.lost()
 		}
-		if err != nil { // a slow consumer is reported once here, too
+		if err != nil { // an interrupt, or a slow consumer, which is reported once here as well
 			if r.c.nc.IsClosed() || !r.sub.IsValid() {
 				return
 			}
@@ -135,16 +158,12 @@ func (r *fragmentReader) run(ctx context.Context) {
 	}
 }
 
-// lossSeen reports a loss since it was last asked.
-func (r *fragmentReader) lossSeen() bool {
-	seen := false
-	if n, err := r.sub.Dropped(); err == nil && n != r.dropped {
-		r.dropped, seen = n, true
+// newlyDropped reports whether fragments were dropped since it was last asked.
+func (r *fragmentReader) newlyDropped() bool {
+	n, err := r.sub.Dropped()
+	if err != nil || n == r.dropped {
+		return false
 	}
-	select {
-	case <-r.reconnected:
-		seen = true
-	default:
-	}
-	return seen
+	r.dropped = n
+	return true
 }

@@ -38,13 +38,9 @@ func testScheduleFires(t *testing.T, b *bustest.Broker, project string) {
 		t.Fatalf("got %+v", cmd)
 	}
 	// It is a command with a lifetime, like any other.
-	stream, err := c.JetStream().Stream(testContext(t), "COMMANDS")
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, err := stream.GetMsg(testContext(t), cmd.Sequence)
-	if err != nil || m.Header.Get("Nats-TTL") == "" {
-		t.Errorf("the fired command stays for ever: %v, %v", m, err)
+	header, found, err := c.LeaderGet(testContext(t), "COMMANDS", cmd.Sequence, "")
+	if err != nil || !found || header.Get("Nats-TTL") == "" {
+		t.Errorf("the fired command stays for ever: %v, %v", header, err)
 	}
 }
 
