@@ -61,8 +61,7 @@
 // Commands see an allow-list of the toolrunner's environment and never the credentials of Braid
 // or NATS. They run as the toolrunner's user, though, and that user may read the toolrunner's own
 // environment (the toolrunner command hides its own, on Linux) and files: credentials belong in
-// files another user owns, or the toolrunner in a
-// container of its own.
+// files another user owns, or the toolrunner in a container of its own.
 //
 // # Goroutines
 //

@@ -54,6 +54,13 @@ func (o *owner) merged(call string, attempt int) string {
 	return string(o.text[o.key(call, attempt)])
 }
 
+// have is how much there is of it.
+func (o *owner) have(call string, attempt int) int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return len(o.text[o.key(call, attempt)])
+}
+
 func (o *owner) record(call string, after uint64, rec schemas.ToolRecord) uint64 {
 	o.t.Helper()
 	seq, err := o.conn.WriteRecord(o.t.Context(), o.ref, call, after, rec)

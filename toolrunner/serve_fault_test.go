@@ -250,7 +250,7 @@ func TestCase_B02_SlowOwnerGetsEverything(t *testing.T) {
 	b := bustest.Single(t)
 	conn := b.Conn(t)
 	o := newOwner(t, b.Conn(t))
-	const chunks, size = 20_000, 200
+	const chunks, size = 10_000, 200
 	tool := Tool{Definition: schemas.ToolDefinition{Name: "flood"}, Run: func(_ context.Context, _ Call, out *Output) Result {
 		for i := range chunks {
 			fmt.Fprintf(out, "%0*d\n", size-1, i)
@@ -266,16 +266,17 @@ func TestCase_B02_SlowOwnerGetsEverything(t *testing.T) {
 	o.queue(schemas.DefaultPool, request)
 	rec := o.await("c1", schemas.RecordDone)
 	slow.mu.Unlock()
-	var asked int
-	have := func() int { return len(slow.merged("c1", 1)) }
+	asked, before := 0, -1
 	waitUntil(t, "everything has come", func() bool {
-		if have() < chunks*size {
-			if err := conn.RequestResend(t.Context(), "a", o.ref, "c1", 1, int64(have())); err != nil {
+		have := slow.have("c1", 1)
+		if have < chunks*size && have == before { // what was asked for has come
+			if err := conn.RequestResend(t.Context(), "a", o.ref, "c1", 1, int64(have)); err != nil {
 				t.Fatal(err)
 			}
 			asked++
 		}
-		return have() == chunks*size
+		before = have
+		return have == chunks*size
 	})
 	if got := slow.merged("c1", 1); got != rec.Result.Output {
 		t.Errorf("%d bytes came, the result has %d", len(got), len(rec.Result.Output))
