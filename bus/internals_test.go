@@ -45,7 +45,13 @@ func (c *Conn) SessionsStream(ref schemas.SessionRef) string { return sessionsSt
 // Deafen makes the feed lose everything, unnoticed, until Hear.
 func (f *Follower) Deafen() {
 	f.feed.sub.Unsubscribe()
-	<-f.feed.gone
+	for {
+		select {
+		case <-f.feed.messages: // the feed's goroutine may be waiting for a reader
+		case <-f.feed.gone:
+			return
+		}
+	}
 }
 
 // Hear ends what Deafen began. It returns when the broker knows.
