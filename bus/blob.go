@@ -3,13 +3,16 @@ package bus
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"io"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"braid/schemas"
@@ -74,24 +77,80 @@ func frameOfBlob(name string) (ref schemas.SessionRef, fence, n uint64, ok bool)
 }
 
 // putBlob stores a blob under a name that was never used before. It returns once the broker has
-// acknowledged all of it. A put that failed may be tried again as long as nothing refers to the
-// name.
+// acknowledged all of it.
 func (c *Conn) putBlob(ctx context.Context, name string, data []byte) error {
-	for try := 0; ; try++ {
-		attempt, cancel := context.WithTimeout(ctx, blobTimeout)
-		_, err := c.blobs.PutBytes(attempt, name, data)
-		cancel()
-		if err == nil || permanent(err) {
-			return err
+	return c.putObject(ctx, name, bytes.NewReader(data))
+}
+
+// blobChunk is the size of the messages an object is cut into. The broker must take it.
+const blobChunk = 128 << 10
+
+// putObject stores what r holds as an object of the bucket, chunk by chunk, each acknowledged
+// before the next. It tries each as long as ctx allows; an error of r ends it. The object exists
+// when its description is stored, which is last. The client library's own Put publishes without
+// waiting, and leaves a goroutine behind when it is done too soon.
+func (c *Conn) putObject(ctx context.Context, name string, r io.Reader) (err error) {
+	info := jetstream.ObjectInfo{
+		ObjectMeta: jetstream.ObjectMeta{Name: name, Opts: &jetstream.ObjectMetaOptions{ChunkSize: blobChunk}},
+		Bucket:     bucketBlobs, NUID: newNonce(),
+	}
+	chunks := "$O." + bucketBlobs + ".C." + info.NUID
+	defer func() {
+		if err != nil && info.Chunks > 0 { // nobody will find them; best effort
+			tidy, cancel := context.WithTimeout(context.WithoutCancel(ctx), tryTimeout)
+			defer cancel()
+			c.purge(tidy, "OBJ_"+bucketBlobs, chunks)
 		}
-		if waitErr := sleep(ctx, jitter(try+3)); waitErr != nil {
-			return fmt.Errorf("store blob %s: %w (last answer: %w)", name, waitErr, err)
+	}()
+	digest := sha256.New()
+	chunk := make([]byte, min(blobChunk, c.MaxFrame()))
+	for {
+		n, readErr := io.ReadFull(r, chunk)
+		if readErr != nil && readErr != io.EOF && readErr != io.ErrUnexpectedEOF {
+			return fmt.Errorf("store blob %s: %w", name, readErr)
+		}
+		if n > 0 {
+			info.Chunks++
+			info.Size += uint64(n)
+			digest.Write(chunk[:n])
+			m := nats.NewMsg(chunks)
+			m.Data = chunk[:n]
+			m.Header.Set(headerMsgID, fmt.Sprintf("%s.%d", info.NUID, info.Chunks))
+			if _, err := c.publishRetry(ctx, m, nil); err != nil {
+				return fmt.Errorf("store blob %s: %w", name, err)
+			}
+		}
+		if readErr != nil {
+			break
 		}
 	}
+	info.Digest = jetstream.GetObjectDigestValue(digest)
+	return c.putObjectInfo(ctx, info)
+}
+
+// putObjectInfo stores the description of an object whose chunks are stored.
+func (c *Conn) putObjectInfo(ctx context.Context, info jetstream.ObjectInfo) error {
+	data, err := schemas.EncodeJSON(info)
+	if err != nil {
+		return fmt.Errorf("store blob %s: %w", info.Name, err)
+	}
+	m := nats.NewMsg(objectSubject(info.Name))
+	m.Data = data
+	m.Header.Set(headerRollup, "sub")
+	m.Header.Set(headerMsgID, info.NUID)
+	if _, err := c.publishRetry(ctx, m, nil); err != nil {
+		return fmt.Errorf("store blob %s: %w", info.Name, err)
+	}
+	return nil
+}
+
+// objectSubject is where an object's description is stored.
+func objectSubject(name string) string {
+	return "$O." + bucketBlobs + ".M." + base64.URLEncoding.EncodeToString([]byte(name))
 }
 
 const (
-	// blobTimeout bounds one try to put or get a blob.
+	// blobTimeout bounds one try to get a blob.
 	blobTimeout = 10 * time.Second
 	// blobPatience is how long a blob is asked for that isn't found: a replica may be behind.
 	blobPatience = 3 * time.Second
@@ -130,8 +189,7 @@ func (c *Conn) deleteBlob(ctx context.Context, name string) error {
 	if err := c.blobs.Delete(ctx, name); err != nil && !errors.Is(err, jetstream.ErrObjectNotFound) {
 		return fmt.Errorf("delete blob %s: %w", name, err)
 	}
-	marker := "$O." + bucketBlobs + ".M." + base64.URLEncoding.EncodeToString([]byte(name))
-	if err := c.purge(ctx, "OBJ_"+bucketBlobs, marker); err != nil {
+	if err := c.purge(ctx, "OBJ_"+bucketBlobs, objectSubject(name)); err != nil {
 		return fmt.Errorf("delete blob %s: %w", name, err)
 	}
 	return nil

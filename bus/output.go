@@ -20,7 +20,7 @@ func (c *Conn) KeepOutput(ctx context.Context, ref schemas.SessionRef, call stri
 	}
 	name := sessionBlobs(ref) + "output." + randomID()
 	for try := 0; ; try++ {
-		_, err := c.blobs.Put(ctx, jetstream.ObjectMeta{Name: name}, text)
+		err := c.putObject(ctx, name, text)
 		if err == nil {
 			return name, nil
 		}
