@@ -143,10 +143,17 @@ func (c *Conn) probe(ctx context.Context) error {
 	return err
 }
 
+// syncQueue is how many messages wait for a reader of one subscription, at most. The room is taken
+// when a subscription is made, and many are made for one answer, so the library's 65,536 would
+// cost half a megabyte each. It holds the largest answer in parts that the broker gives, 1,024
+// messages and an end.
+const syncQueue = 4096
+
 func (c *Conn) natsOptions(o Options) []nats.Option {
 	opts := []nats.Option{
 		nats.Name(o.Name),
 		nats.MaxReconnects(-1),
+		nats.SyncQueueLen(syncQueue),
 		nats.ReconnectWait(100 * time.Millisecond),
 		nats.ReconnectJitter(100*time.Millisecond, 100*time.Millisecond),
 		nats.Timeout(2 * time.Second),

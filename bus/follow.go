@@ -314,8 +314,8 @@ func (f *Follower) receive(ctx context.Context, m *nats.Msg) error {
 		}
 		return f.fill(ctx, mark.Last)
 	}
-	s, err := storedFromDirect(m)
-	if err != nil {
+	s, empty, err := storedFromDirect(m)
+	if err != nil || empty {
 		return nil // foreign
 	}
 	frame, err := f.c.decodeFrame(ctx, s)

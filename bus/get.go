@@ -47,6 +47,9 @@ func (c *Conn) directGet(ctx context.Context, stream string, request directReque
 	if err != nil {
 		return nil, err
 	}
+	if request.Batch == 0 && len(request.MultiLast) == 0 {
+		return c.directGetOne(ctx, stream, body)
+	}
 	inbox := c.nc.NewInbox() // not one under the shared reply subscription, which would get every answer again
 	sub, err := c.nc.SubscribeSync(inbox)
 	if err != nil {
@@ -56,43 +59,58 @@ func (c *Conn) directGet(ctx context.Context, stream string, request directReque
 	if err := c.nc.PublishRequest("$JS.API.DIRECT.GET."+stream, inbox, body); err != nil {
 		return nil, fmt.Errorf("read stream %s: %w", stream, err)
 	}
-	single := request.Batch == 0 && len(request.MultiLast) == 0
 	var out []stored
 	for {
 		m, err := sub.NextMsgWithContext(ctx)
 		if err != nil {
 			return nil, fmt.Errorf("read stream %s: %w", stream, err)
 		}
-		switch status := m.Header.Get("Status"); status {
-		case "":
-		case "204": // end of batch
-			return out, nil
-		case "404":
-			return out, nil
-		default:
-			return nil, fmt.Errorf("read stream %s: %s %s", stream, status, m.Header.Get("Description"))
-		}
-		s, err := storedFromDirect(m)
+		s, last, err := storedFromDirect(m)
 		if err != nil {
 			return nil, fmt.Errorf("read stream %s: %w", stream, err)
 		}
-		out = append(out, s)
-		if single {
+		if last {
 			return out, nil
 		}
+		out = append(out, s)
 	}
 }
 
-func storedFromDirect(m *nats.Msg) (stored, error) {
+// directGetOne is directGet of one message, without a subscription of its own.
+func (c *Conn) directGetOne(ctx context.Context, stream string, body []byte) ([]stored, error) {
+	m, err := c.nc.RequestWithContext(ctx, "$JS.API.DIRECT.GET."+stream, body)
+	if err != nil {
+		return nil, fmt.Errorf("read stream %s: %w", stream, err)
+	}
+	s, none, err := storedFromDirect(m)
+	if err != nil {
+		return nil, fmt.Errorf("read stream %s: %w", stream, err)
+	}
+	if none {
+		return nil, nil
+	}
+	return []stored{s}, nil
+}
+
+// storedFromDirect reads one part of an answer; last says that it holds no message and none
+// follows.
+func storedFromDirect(m *nats.Msg) (s stored, last bool, err error) {
+	switch status := m.Header.Get("Status"); status {
+	case "":
+	case "204", "404": // the end of a batch; nothing found
+		return stored{}, true, nil
+	default:
+		return stored{}, false, fmt.Errorf("%s %s", status, m.Header.Get("Description"))
+	}
 	seq, err := strconv.ParseUint(m.Header.Get("Nats-Sequence"), 10, 64)
 	if err != nil {
-		return stored{}, fmt.Errorf("answer without a sequence: %w", err)
+		return stored{}, false, fmt.Errorf("answer without a sequence: %w", err)
 	}
 	at, err := time.Parse(time.RFC3339Nano, m.Header.Get("Nats-Time-Stamp"))
 	if err != nil {
-		return stored{}, fmt.Errorf("answer without a time: %w", err)
+		return stored{}, false, fmt.Errorf("answer without a time: %w", err)
 	}
-	return stored{Subject: m.Header.Get("Nats-Subject"), Sequence: seq, Time: at, Header: m.Header, Data: m.Data}, nil
+	return stored{Subject: m.Header.Get("Nats-Subject"), Sequence: seq, Time: at, Header: m.Header, Data: m.Data}, false, nil
 }
 
 // directRead is directGet, asked again until there is an answer or ctx ends.
