@@ -94,10 +94,12 @@ func (a answer) decode(t testing.TB, v any) {
 	}
 }
 
-// code is that of an error answer.
+// problem is what an error answer says.
 func (a answer) problem(t testing.TB) schemas.Error {
 	t.Helper()
-	var e struct{ Error schemas.Error }
+	var e struct {
+		Error schemas.Error `json:"error"`
+	}
 	a.decode(t, &e)
 	return e.Error
 }
@@ -249,14 +251,16 @@ func (e *events) read() (event, error) {
 // next returns the next event; comments are passed over.
 func (e *events) next() event {
 	e.t.Helper()
+	comment := ""
 	for {
 		got, err := e.read()
 		if err != nil {
-			e.t.Fatalf("read the stream: %v", err)
+			e.t.Fatalf("read the stream: %v, last comment %q", err, comment)
 		}
 		if !got.comment {
 			return got
 		}
+		comment = got.data
 	}
 }
 
@@ -280,9 +284,33 @@ func (e *events) take(n int) []string {
 	return lines
 }
 
+// resumed reads n messages and the snapshot of a connection that gave a cursor. The snapshot
+// stands where the gateway was: what was stored just now may follow it.
+func (e *events) resumed(n int) ([]string, stateView) {
+	e.t.Helper()
+	var lines []string
+	var state *stateView
+	for len(lines) < n || state == nil {
+		switch got := e.next(); {
+		case got.name == "":
+			lines = append(lines, got.line())
+		case got.name == eventTaskState && state == nil:
+			v := e.parseState(got)
+			state = &v
+		default:
+			e.t.Fatalf("got event %q %s", got.name, got.data)
+		}
+	}
+	return lines, *state
+}
+
 func (e *events) state() stateView {
 	e.t.Helper()
-	got := e.expect(eventTaskState)
+	return e.parseState(e.expect(eventTaskState))
+}
+
+func (e *events) parseState(got event) stateView {
+	e.t.Helper()
 	var v stateView
 	if err := schemas.DecodeJSON([]byte(got.data), &v); err != nil {
 		e.t.Fatal(err)

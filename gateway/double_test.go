@@ -39,7 +39,15 @@ type double struct {
 
 	mu       sync.Mutex
 	sessions map[schemas.SessionRef]*owned
-	applied  int // commands that took effect
+	applied  int                  // commands that took effect
+	refused  func(bus.Query) bool // questions that fail
+}
+
+// refuse makes questions fail.
+func (d *double) refuse(which func(bus.Query) bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.refused = which
 }
 
 // owned is a session as the double knows it.
@@ -271,6 +279,8 @@ func (s *owned) appendLocked(ctx context.Context, messages []schemas.Message) (b
 		switch p := m.Payload.(type) {
 		case *schemas.Text:
 			s.open = s.open || p.Role == schemas.RoleUser
+		case *schemas.RequestBegin:
+			s.open = true
 		case *schemas.TaskEnd:
 			s.open, s.pending = false, nil
 		case *schemas.ApprovalRequest:
@@ -302,6 +312,12 @@ func (s *owned) seen(prompts bool) []string {
 
 // answer answers questions from what the sessions hold.
 func (d *double) answer(_ context.Context, q bus.Query) (any, error) {
+	d.mu.Lock()
+	refused := d.refused != nil && d.refused(q)
+	d.mu.Unlock()
+	if refused {
+		return nil, errors.New("refused by the test")
+	}
 	if q.Op == bus.QuerySessions {
 		page := bus.SessionsPage{Sessions: []bus.SessionInfo{}}
 		d.mu.Lock()

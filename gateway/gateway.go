@@ -44,6 +44,9 @@ type Options struct {
 	// RingBytes is how much of a watched session's stream is kept in memory, in bytes; default
 	// 1 MiB. A watcher further behind is served from the broker.
 	RingBytes int
+	// Patience is how long a watcher may stay that far behind before it is cut off as too slow;
+	// default 30 s.
+	Patience time.Duration
 	// ShutdownWait is how long Serve waits for requests to end by themselves; default 5 s.
 	ShutdownWait time.Duration
 }
@@ -57,6 +60,7 @@ func (o Options) withDefaults() Options {
 	fallback(&o.Heartbeat, 10*time.Second)
 	fallback(&o.WriteTimeout, 15*time.Second)
 	fallback(&o.Linger, 5*time.Second)
+	fallback(&o.Patience, 30*time.Second)
 	fallback(&o.ShutdownWait, 5*time.Second)
 	o.Heartbeat = min(o.Heartbeat, 15*time.Second)
 	if o.RingBytes <= 0 {

@@ -83,6 +83,7 @@ func (r replays) read(ctx context.Context, h *hub, after schemas.Cursor) (stretc
 // readTurn returns the session's frames up to a sequence from one on at which nothing is open:
 // that of the last request_begin or task_end, since a request begins only when all before it is
 // settled. It looks back in growing steps. Of a session that is idle it returns the last frame.
+// What a child session began before is not looked for: the child's own stream has it.
 func readTurn(ctx context.Context, conn *bus.Conn, ref schemas.SessionRef, last uint64, running bool) ([]bus.Frame, error) {
 	for back := uint64(1); ; back *= 64 {
 		after := last - min(back, last)

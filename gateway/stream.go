@@ -72,7 +72,7 @@ func (g *Gateway) stream(w http.ResponseWriter, r *http.Request) error {
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	defer context.AfterFunc(g.stopping, cancel)()
-	s := &watcher{hub: h, replays: g.replays, out: out, prompts: watch.prompts}
+	s := &watcher{hub: h, replays: g.replays, out: out, prompts: watch.prompts, patience: g.o.Patience}
 	err = s.run(ctx, watch.after, g.o.Heartbeat)
 	g.sayWhy(s, r, err)
 	return nil // the answer has begun long ago
@@ -115,11 +115,12 @@ type watcher struct {
 	replays replays
 	out     *eventWriter
 	prompts bool
+	// patience is how long it may take to come back once the ring has gone on without it.
+	patience time.Duration
 
 	at     schemas.Position // everything up to here was written
 	next   uint64           // the entry to go on with
 	broken int              // breaks of the stream that the client knows of
-	falls  int              // times in a row that the ring went on without us
 }
 
 // run writes the stream until something ends it; the error says what.
@@ -154,14 +155,14 @@ func (w *watcher) resume(ctx context.Context) error {
 }
 
 // catchUp writes everything from the watcher's place on, up to a moment of the hub: from the
-// broker as long as the ring does not go back that far, in at most limit stretches (0: any
-// number). broken means that this can't be done, and the client was told.
-func (w *watcher) catchUp(ctx context.Context, limit int) (now moment, broken bool, err error) {
-	for round := 1; ; round++ {
+// broker as long as the ring does not go back that far, and as long as patience lasts (0: for
+// ever). broken means that this can't be done, and the client was told.
+func (w *watcher) catchUp(ctx context.Context, patience time.Duration) (now moment, broken bool, err error) {
+	for begun := time.Now(); ; {
 		if rest, now, ok := w.hub.arrive(w.at); ok {
 			return now, false, w.write(rest)
 		}
-		if limit > 0 && round > limit {
+		if patience > 0 && time.Since(begun) > patience {
 			return moment{}, false, errSlow
 		}
 		missed, err := w.replays.read(ctx, w.hub, w.cursor())
@@ -236,13 +237,6 @@ func (w *watcher) write(entries []*entry) error {
 	return w.out.flush()
 }
 
-const (
-	// maxFalls is how often in a row a watcher may fall out of the ring before it is cut off.
-	maxFalls = 3
-	// maxStretches is how many stretches a fallen watcher may take to come back.
-	maxStretches = 8
-)
-
 // step writes what has come, or waits for something to come.
 func (w *watcher) step(ctx context.Context, heartbeat <-chan time.Time) error {
 	batch, changed, broken, ok := w.hub.read(w.next)
@@ -250,12 +244,15 @@ func (w *watcher) step(ctx context.Context, heartbeat <-chan time.Time) error {
 	case broken != w.broken:
 		return w.resync(w.hub.now().reason, schemas.Cursor{})
 	case !ok:
-		return w.fallen(ctx)
+		now, broken, err := w.catchUp(ctx, w.patience)
+		if err == nil && !broken {
+			w.join(now)
+		}
+		return err
 	case len(batch) > 0:
 		w.next += uint64(len(batch))
 		return w.write(batch)
 	}
-	w.falls = 0
 	select {
 	case <-changed:
 		return nil
@@ -266,16 +263,4 @@ func (w *watcher) step(ctx context.Context, heartbeat <-chan time.Time) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-}
-
-// fallen brings a watcher back that the ring has left behind.
-func (w *watcher) fallen(ctx context.Context) error {
-	if w.falls++; w.falls > maxFalls {
-		return errSlow
-	}
-	now, broken, err := w.catchUp(ctx, maxStretches)
-	if err == nil && !broken {
-		w.join(now)
-	}
-	return err
 }

@@ -34,10 +34,11 @@ func TestStream(t *testing.T) {
 	if !strings.Contains(want[0], "go on") {
 		t.Fatalf("the prompt is not the first message: %s", want[0])
 	}
-	if diff := cmp.Diff(want, again.take(len(want))); diff != "" {
+	got, state := again.resumed(len(want))
+	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("from the cursor of the task (-stored +streamed)\n%s", diff)
 	}
-	if state := again.state(); state.State != stateIdle {
+	if state.State != stateIdle {
 		t.Errorf("after the task: %+v", state)
 	}
 	if a := w.do("GET", "/v1/sessions/none/stream", ""); a.status != http.StatusNotFound {
