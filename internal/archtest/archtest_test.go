@@ -20,6 +20,7 @@ var allRules = map[string]func(*Tree) []Problem{
 	"paths":             Paths,
 	"package-map":       PackageMap,
 	"dependencies":      Dependencies,
+	"protocol":          Protocol,
 	"commands":          Commands,
 	"links":             Links,
 }

@@ -2,6 +2,8 @@ package archtest
 
 import (
 	"fmt"
+	"go/ast"
+	"go/token"
 	"io/fs"
 	"path"
 	"regexp"
@@ -15,6 +17,7 @@ const (
 	ciScript     = ".ci/run"
 	architecture = "docs/architecture.md"
 	dependencies = "docs/dependencies.md"
+	protocol     = "docs/protocol.md"
 )
 
 // documents lists the texts that people read: Markdown anywhere, the Makefile, scripts and
@@ -86,6 +89,50 @@ func Dependencies(t *Tree) []Problem {
 		}
 	}
 	return found
+}
+
+// Protocol checks that docs/protocol.md names every kind, command and code of the vocabulary, and
+// every header of our own that crosses a process.
+func Protocol(t *Tree) []Problem {
+	text := t.Document(protocol)
+	var found []Problem
+	for _, f := range t.Files {
+		if f.Test || f.Dir != "schemas" && f.Dir != "bus" {
+			continue
+		}
+		for _, decl := range f.AST.Decls {
+			d, ok := decl.(*ast.GenDecl)
+			if !ok || d.Tok != token.CONST {
+				continue
+			}
+			for _, spec := range d.Specs {
+				for _, word := range wireWords(spec.(*ast.ValueSpec)) {
+					if !strings.Contains(text, word) {
+						found = append(found, Problem{"protocol", f.At(spec), fmt.Sprintf("%s does not name %q: people write programs by it", protocol, word)})
+					}
+				}
+			}
+		}
+	}
+	return found
+}
+
+// wireWords are the values of constants that others see.
+func wireWords(spec *ast.ValueSpec) []string {
+	var words []string
+	typ, _ := spec.Type.(*ast.Ident)
+	for _, value := range spec.Values {
+		literal, ok := value.(*ast.BasicLit)
+		if !ok || literal.Kind != token.STRING {
+			continue
+		}
+		word := strings.Trim(literal.Value, "\"`")
+		named := typ != nil && slices.Contains([]string{"Kind", "Code", "CommandType", "ApprovalMode", "RecordState", "ClaimState", "QueryOp", "ControlOp"}, typ.Name)
+		if named || strings.HasPrefix(word, "Braid-") {
+			words = append(words, word)
+		}
+	}
+	return words
 }
 
 var (
