@@ -20,7 +20,7 @@ import (
 var soakTime = flag.Duration("soak", 5*time.Second, "how long TestSoak runs")
 
 // TestSoak lets two engines fight for sessions, each through its own node of three, while the
-// leaders of the streams step down. Every takeover must read every frame that was acknowledged
+// leaders of the streams step down and nodes restart. Every takeover must read every frame that was acknowledged
 // before its claim; no frame may stand behind a newer claim, twice or out of order; and a watcher
 // on the third node must see exactly what is stored. Give it longer with
 //
@@ -30,7 +30,7 @@ func TestSoak(t *testing.T) {
 		t.Skip("a soak; left out with -short")
 	}
 	b := bustest.Cluster(t)
-	s := &soak{t: t, conns: []*bus.Conn{b.Conn(t, 0), b.Conn(t, 1)}, watcher: b.Conn(t, 2)}
+	s := &soak{t: t, broker: b, conns: []*bus.Conn{b.Conn(t, 0), b.Conn(t, 1)}, watcher: b.Conn(t, 2)}
 	const sessions = 6
 	for range sessions {
 		s.sessions = append(s.sessions, &contested{ref: newSession(), acked: map[uint64]string{}})
@@ -56,16 +56,17 @@ func TestSoak(t *testing.T) {
 			t.Errorf("%s: the watcher saw %d frames, %d are stored, or others", session.ref, len(session.seen), len(session.stored))
 		}
 	}
-	t.Logf("%d frames, %d claims, %d lost claims, %d fenced, %d stepdowns", s.frames.Load(), s.claims.Load(), s.lost.Load(), s.fenced.Load(), s.stepdowns.Load())
+	t.Logf("%d frames, %d claims, %d lost claims, %d fenced, %d stepdowns, %d restarts", s.frames.Load(), s.claims.Load(), s.lost.Load(), s.fenced.Load(), s.stepdowns.Load(), s.restarts.Load())
 }
 
 type soak struct {
 	t        *testing.T
+	broker   *bustest.Broker
 	conns    []*bus.Conn
 	watcher  *bus.Conn
 	sessions []*contested
 
-	frames, claims, lost, fenced, stepdowns atomic.Int64
+	frames, claims, lost, fenced, stepdowns, restarts atomic.Int64
 }
 
 // contested is a session that engines fight for, and what is known for certain about it.
@@ -172,16 +173,23 @@ func (s *soak) own(ctx context.Context, session *contested, o *bus.Owner) {
 	}
 }
 
-// unsettle makes the streams' leaders step down.
+// unsettle makes the streams' leaders step down, and now and then restarts a node.
 func (s *soak) unsettle(ctx context.Context) {
-	for shard := 0; ; shard = 1 - shard {
+	for step := 1; ; step++ {
 		select {
 		case <-ctx.Done():
 			return
 		case <-time.After(400 * time.Millisecond):
 		}
+		if step%6 == 0 {
+			node := step / 6 % len(s.broker.Nodes)
+			s.broker.Stop(node)
+			s.broker.Start(s.t, node)
+			s.restarts.Add(1)
+			continue
+		}
 		request, cancel := context.WithTimeout(ctx, time.Second)
-		_, err := s.watcher.NATS().RequestWithContext(request, fmt.Sprintf("$JS.API.STREAM.LEADER.STEPDOWN.SESSIONS-%d", shard), nil)
+		_, err := s.watcher.NATS().RequestWithContext(request, fmt.Sprintf("$JS.API.STREAM.LEADER.STEPDOWN.SESSIONS-%d", step%2), nil)
 		cancel()
 		if err == nil {
 			s.stepdowns.Add(1)
