@@ -27,7 +27,7 @@ func TestChaos(t *testing.T) {
 	}
 	t.Parallel()
 	scripts := t.TempDir()
-	w := newWorld(t, layout{engines: 3, toolrunners: 2, scripts: scripts, prepare: func(random *rand.Rand) {
+	w := newWorld(t, layout{engines: 3, toolrunners: 2, cluster: *clusterFlag, scripts: scripts, prepare: func(random *rand.Rand) {
 		for i := range 3 {
 			writeChaosScript(t, filepath.Join(scripts, fmt.Sprintf("chaos-%d.yaml", i)), random)
 		}
@@ -169,9 +169,10 @@ func (w *world) strike(until time.Time) map[string]int {
 			w.restart(p)
 		default:
 			what, p = "restart", &process{bin: "broker"}
-			w.broker.Stop(0)
+			node := w.random.IntN(len(w.broker.Nodes))
+			w.broker.Stop(node)
 			<-time.After(w.upTo(time.Second))
-			w.broker.Start(w.t, 0)
+			w.broker.Start(w.t, node)
 		}
 		strikes[what+" "+p.bin]++
 		<-time.After(w.upTo(2 * time.Second))

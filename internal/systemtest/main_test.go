@@ -14,9 +14,10 @@ import (
 )
 
 var (
-	roundsFlag = flag.Int("rounds", 1, "strike each blow so often")
-	chaosFlag  = flag.Duration("chaos", 10*time.Second, "how long to strike at random; 0 leaves it out")
-	seedFlag   = flag.Uint64("seed", 0, "what random choices follow from; 0 takes another one each time")
+	roundsFlag  = flag.Int("rounds", 1, "strike each blow so often")
+	chaosFlag   = flag.Duration("chaos", 10*time.Second, "how long to strike at random; 0 leaves it out")
+	clusterFlag = flag.Bool("cluster", false, "strike at random on a broker of three nodes")
+	seedFlag    = flag.Uint64("seed", 0, "what random choices follow from; 0 takes another one each time")
 )
 
 // binaries is the directory of the built commands. TestMain sets it before any test runs.

@@ -87,11 +87,12 @@ func (w *sseWatcher) connect(ctx context.Context) {
 	w.mu.Lock()
 	w.connects++
 	w.mu.Unlock()
-	w.read(bufio.NewReader(response.Body))
+	w.read(bufio.NewReader(response.Body), 1+w.random.IntN(40))
 }
 
-// read takes events until the connection ends. An event counts once its empty line is there.
-func (w *sseWatcher) read(r *bufio.Reader) {
+// read takes events until the connection ends, or it has had enough: often in the middle of what
+// the session appended at once. An event counts once its empty line is there.
+func (w *sseWatcher) read(r *bufio.Reader, enough int) {
 	var name, id, data string
 	for {
 		line, err := r.ReadString('\n')
@@ -104,6 +105,9 @@ func (w *sseWatcher) read(r *bufio.Reader) {
 		case line == "\n":
 			if data != "" {
 				w.take(name, id, data)
+				if enough--; enough == 0 {
+					return
+				}
 			}
 			name, id, data = "", "", ""
 		case field == "event":
