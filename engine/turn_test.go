@@ -1,0 +1,331 @@
+package engine
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"braid/bus"
+	"braid/bus/bustest"
+	"braid/schemas"
+)
+
+// transcript renders what happened in few words, for comparison.
+func transcript(messages []schemas.Message) []string {
+	var out []string
+	for _, m := range messages {
+		switch p := m.Payload.(type) {
+		case *schemas.ToolCall:
+			out = append(out, "call "+p.Name+" "+p.Arguments)
+		case *schemas.ApprovalRequest:
+			out = append(out, "ask "+p.Name)
+		case *schemas.ApprovalDecision:
+			out = append(out, string(p.Decision))
+		case *schemas.ToolCallOutput:
+			out = append(out, strings.TrimSpace("output "+p.Output+" "+string(p.StopReason)))
+		case *schemas.OwnerChanged:
+			out = append(out, "owner "+p.Cause)
+		case *schemas.RequestEnd:
+			out = append(out, "end "+string(p.Status))
+		case *schemas.Abort:
+			out = append(out, "abort "+p.Reason)
+		case *schemas.TaskEnd:
+			out = append(out, "task "+string(p.Status))
+		}
+	}
+	return out
+}
+
+func expect(t *testing.T, got []string, want ...string) {
+	t.Helper()
+	if strings.Join(got, "\n") != strings.Join(want, "\n") {
+		t.Errorf("got\n  %s\nwant\n  %s", strings.Join(got, "\n  "), strings.Join(want, "\n  "))
+	}
+}
+
+// request sends a command that may be refused.
+func (h *house) approve(id, call string, d schemas.Decision, hash string) schemas.Outcome {
+	h.t.Helper()
+	return h.send(schemas.Command{ID: id, Type: schemas.CommandApprove, Session: ref, Approve: &schemas.ApproveBody{ToolCallID: call, Decision: d, Hash: hash}})
+}
+
+func (h *house) abort(reason string) schemas.Outcome {
+	h.t.Helper()
+	return h.send(schemas.Command{ID: "abort", Type: schemas.CommandAbort, Session: ref, Abort: &schemas.AbortBody{Reason: reason}})
+}
+
+// asked waits for the nth approval request.
+func (h *house) asked(n int) *schemas.ApprovalRequest {
+	h.t.Helper()
+	var last *schemas.ApprovalRequest
+	h.follow(func(m schemas.Message) bool {
+		if p, ok := m.Payload.(*schemas.ApprovalRequest); ok {
+			last = p
+			n--
+		}
+		return n == 0
+	})
+	return last
+}
+
+// released waits until nobody owns the session.
+func (h *house) released() {
+	h.t.Helper()
+	h.eventually("the session is not released", func() bool {
+		c, found, err := h.conn.LastClaim(context.Background(), ref)
+		return err == nil && found && c.State == bus.ClaimReleased
+	})
+}
+
+func (h *house) eventually(what string, ok func() bool) {
+	h.t.Helper()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	limit := time.After(20 * time.Second)
+	for !ok() {
+		select {
+		case <-tick.C:
+		case <-limit:
+			h.t.Fatal(what)
+		}
+	}
+}
+
+// Tools finish in any order; the stream shows that order, the model gets them in call order.
+func TestCompletionOrderAndCallOrder(t *testing.T) {
+	h := newHouse(t, bustest.Single(t), map[string]string{"m": callScript([2]string{"look", `{"n":1}`}, [2]string{"write", `{"n":2}`})})
+	h.engine("e1")
+	hands := h.toolrunner("r1")
+	h.create("scripted/m", schemas.ApproveAll)
+	h.task("t", "go")
+	one, two := hands.call(`{"n":1}`), hands.call(`{"n":2}`)
+	two.say("second")
+	if err := two.end(schemas.StopCompleted); err != nil {
+		t.Fatal(err)
+	}
+	h.follow(func(m schemas.Message) bool { return m.Kind() == schemas.KindToolCallOutput })
+	one.say("fir")
+	one.say("st")
+	if err := one.end(schemas.StopCompleted); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, transcript(h.follow(taskEnded)),
+		`call look {"n":1}`, "allow", `call write {"n":2}`, "allow", "end completed",
+		"output second", "output first", "end completed", "task completed")
+}
+
+// A call that needs a person suspends the task: nobody owns the session, nothing is kept in
+// memory, no key says it is in motion. The decision wakes it on another engine.
+func TestCase_C13_ApprovalSurvivesEverything(t *testing.T) {
+	h := newHouse(t, bustest.Single(t), map[string]string{"m": callScript([2]string{"write", `{"n":1}`}, [2]string{"write", `{"n":2}`})})
+	first := h.killable("e1")
+	hands := h.toolrunner("r1")
+	h.create("scripted/m", schemas.ApproveReadOnly)
+	h.task("t", "go")
+	ask := h.asked(1)
+	h.released()
+	if keys, err := h.conn.RunningAll(context.Background()); err != nil || len(keys) != 0 {
+		t.Errorf("running keys of a suspended session: %v, %v", keys, err)
+	}
+	if first.runs(ref) {
+		h.eventually("the runner stays", func() bool { return !first.runs(ref) })
+	}
+	first.kill()
+	h.engine("e2")
+	if o := h.approve("a0", ask.ToolCallID, schemas.DecisionAllow, "0000"); o.Code != schemas.CodeHashMismatch {
+		t.Errorf("another hash: %+v", o)
+	}
+	if o := h.approve("a1", ask.ToolCallID, schemas.DecisionAllow, ask.Hash); o.Code != schemas.CodeApplied {
+		t.Fatalf("allow: %+v", o)
+	}
+	if o := h.approve("a2", ask.ToolCallID, schemas.DecisionDeny, ""); o.Code != schemas.CodeNotPending || !strings.Contains(o.Message, "allow") {
+		t.Errorf("the second decision: %+v", o)
+	}
+	second := h.asked(2)
+	call := hands.call(`{"n":1}`)
+	call.say("written")
+	if err := call.end(schemas.StopCompleted); err != nil {
+		t.Fatal(err)
+	}
+	if o := h.approve("a3", second.ToolCallID, schemas.DecisionDeny, second.Hash); o.Code != schemas.CodeApplied {
+		t.Fatalf("deny: %+v", o)
+	}
+	got := transcript(h.follow(taskEnded))
+	// The first output and the second decision are free to come in either order.
+	want := []string{
+		`call write {"n":1}`, "ask write", `call write {"n":2}`, "end completed", "allow", "ask write",
+		"output written", "deny", "output Tool call denied by user. aborted", "end completed", "task completed",
+	}
+	either := []string{
+		`call write {"n":1}`, "ask write", `call write {"n":2}`, "end completed", "allow", "ask write",
+		"deny", "output Tool call denied by user. aborted", "output written", "end completed", "task completed",
+	}
+	if strings.Join(got, "\n") != strings.Join(either, "\n") {
+		expect(t, got, want...)
+	}
+}
+
+func TestDenyAll(t *testing.T) {
+	h := newHouse(t, bustest.Single(t), map[string]string{"m": callScript([2]string{"write", `{}`})})
+	h.engine("e1")
+	h.toolrunner("r1")
+	h.create("scripted/m", schemas.ApproveNone)
+	h.task("t", "go")
+	expect(t, transcript(h.follow(taskEnded)),
+		"call write {}", "deny", "output Tool call denied by user. aborted", "end completed", "end completed", "task completed")
+}
+
+// What can't be run is answered without asking anybody, and the model goes on.
+func TestCase_D22_D23_UnusableCalls(t *testing.T) {
+	h := newHouse(t, bustest.Single(t), map[string]string{"m": callScript(
+		[2]string{"Look", `{}`}, [2]string{"look", `[1]`}, [2]string{"look", `{"a":1,}`}, [2]string{"look", `{"a":1}{"b":2}`})})
+	h.engine("e1")
+	h.toolrunner("r1")
+	h.create("scripted/m", schemas.ApproveAsk)
+	h.task("t", "go")
+	var outputs []string
+	for _, m := range h.follow(taskEnded) {
+		switch p := m.Payload.(type) {
+		case *schemas.ApprovalRequest:
+			t.Errorf("somebody was asked about %s %s", p.Name, p.Arguments)
+		case *schemas.ToolCallOutput:
+			outputs = append(outputs, p.Output)
+			if p.StopReason != schemas.StopFailed {
+				t.Errorf("stop reason %q", p.StopReason)
+			}
+		}
+	}
+	for i, part := range []string{`no tool named "Look". Available tools: look`, "must be a JSON object", "not valid JSON", "not valid JSON"} {
+		if i >= len(outputs) || !strings.Contains(outputs[i], part) {
+			t.Errorf("output %d of %q lacks %q", i, outputs, part)
+		}
+	}
+}
+
+// A tool that nobody runs fails by itself, naming the tool and the pool.
+func TestNoToolrunner(t *testing.T) {
+	h := newHouse(t, bustest.Single(t), map[string]string{"m": callScript([2]string{"nobody", `{}`})})
+	h.engine("e1")
+	h.toolrunner("r1")
+	h.create("scripted/m", schemas.ApproveAll)
+	h.task("t", "go")
+	got := transcript(h.follow(taskEnded))
+	expect(t, got, "call nobody {}", "allow", "end completed",
+		`output [no toolrunner of pool "empty" took the call of tool "nobody" within 100ms; it was not run] failed`, "end completed", "task completed")
+}
+
+// The engine dies while a tool runs. Another one attaches to the call: it runs once, and nothing
+// of its output is lost or doubled.
+func TestTakeoverWhileAToolRuns(t *testing.T) {
+	h := newHouse(t, bustest.Single(t), map[string]string{"m": callScript([2]string{"write", `{}`})})
+	first := h.killable("e1")
+	hands := h.toolrunner("r1")
+	h.create("scripted/m", schemas.ApproveAll)
+	h.task("t", "go")
+	call := hands.call(`{}`)
+	call.say("before ")
+	h.follow(func(m schemas.Message) bool { return m.Kind() == schemas.KindPartialToolCallOutput })
+	first.kill()
+	call.say("between ") // nobody hears it
+	h.engine("e2")
+	h.follow(func(m schemas.Message) bool { return m.Kind() == schemas.KindOwnerChanged })
+	call.say("after")
+	if err := call.end(schemas.StopCompleted); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, transcript(h.follow(taskEnded)),
+		"call write {}", "allow", "end completed", "owner lost", "output before between after", "end completed", "task completed")
+}
+
+// A toolrunner that is lost with a call it had started: a call that must not run twice fails, its
+// outcome unknown; one that may runs again, as a new attempt.
+func TestCase_D17_ToolrunnerLost(t *testing.T) {
+	h := newHouse(t, bustest.Single(t), map[string]string{"m": callScript([2]string{"write", `{}`}, [2]string{"look", `{"n":2}`})})
+	h.engine("e1")
+	lost := h.toolrunner("r1")
+	h.create("scripted/m", schemas.ApproveAll)
+	h.task("t", "go")
+	lost.call(`{}`).say("half")
+	lost.call(`{"n":2}`).say("looked at ")
+	h.follow(func(m schemas.Message) bool {
+		p, ok := m.Payload.(*schemas.PartialToolCallOutput)
+		return ok && strings.Contains(p.Output, "looked")
+	})
+	lost.stop()
+	lost.done.Wait()
+	if err := lost.beat.Stop(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	again := h.toolrunner("r2").call(`{"n":2}`)
+	if again.request.Attempt != 2 {
+		t.Errorf("attempt %d", again.request.Attempt)
+	}
+	again.say("it all")
+	if err := again.end(schemas.StopCompleted); err != nil {
+		t.Fatal(err)
+	}
+	got := transcript(h.follow(taskEnded))
+	all := strings.Join(got, "\n")
+	for _, part := range []string{
+		"output half\n[the toolrunner was lost after it had started the call; whether the call took effect is unknown] failed",
+		"output looked at \n[the toolrunner was lost; attempt 2 follows]\nit all",
+	} {
+		if !strings.Contains(all, part) {
+			t.Errorf("%q lacks %q", all, part)
+		}
+	}
+}
+
+// Abort frees the session at every point, and the next prompt goes on from there.
+func TestAbort(t *testing.T) {
+	scripts := map[string]string{
+		"streams": streaming,
+		"retries": "turns:\n  - attempts:\n      - steps: [{text: [half, {fail: {message: overloaded, status_code: 529}}]}]\n      - steps: [{text: done}]\n",
+		"calls":   callScript([2]string{"write", `{}`}),
+		"stuck":   "turns:\n  - attempts:\n      - steps: [{text: [one, {hang: forever}]}]\n",
+	}
+	delete(scripts, "stuck")
+	tests := map[string]struct {
+		model string
+		mode  schemas.ApprovalMode
+		until schemas.Kind
+		want  []string
+	}{
+		"while the model streams":        {"streams", schemas.ApproveAll, schemas.KindPartialText, []string{"end aborted", "abort enough", "task aborted"}},
+		"while it waits for a retry":     {"retries", schemas.ApproveAll, schemas.KindRequestEnd, []string{"end failed", "abort enough", "task aborted"}},
+		"while a person is asked":        {"calls", schemas.ApproveAsk, schemas.KindRequestEnd, []string{"call write {}", "ask write", "end completed", "abort enough", "task aborted"}},
+		"while a tool runs, and obeys":   {"calls", schemas.ApproveAll, schemas.KindRequestEnd, []string{"call write {}", "allow", "end completed", "output stopped aborted", "abort enough", "task aborted"}},
+		"while a tool runs, and is deaf": {"calls", schemas.ApproveAll, schemas.KindRequestEnd, []string{"call write {}", "allow", "end completed", "output [aborted; the tool did not end in time and may still be running] aborted", "abort enough", "task aborted"}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			h := newHouse(t, bustest.Single(t), scripts)
+			h.engine("e1")
+			hands := h.toolrunner("r1")
+			h.create("scripted/"+tt.model, tt.mode)
+			h.task("t", "go")
+			h.follow(func(m schemas.Message) bool { return m.Kind() == tt.until })
+			if strings.Contains(name, "tool runs") {
+				call := hands.call(`{}`)
+				if strings.Contains(name, "obeys") {
+					hands.done.Go(func() {
+						<-call.cancel
+						call.say("stopped")
+						if err := call.end(schemas.StopAborted); err != nil {
+							t.Error(err)
+						}
+					})
+				}
+			}
+			if o := h.abort("enough"); o.Code != schemas.CodeApplied {
+				t.Fatalf("abort: %+v", o)
+			}
+			expect(t, transcript(h.follow(taskEnded)), tt.want...)
+			h.task("t2", "and on")
+			if o := h.send(schemas.Command{ID: "again", Type: schemas.CommandTask, Session: ref, Task: &schemas.TaskBody{Prompt: "x"}}); o.Code != schemas.CodeTaskInProgress && o.Code != schemas.CodeApplied {
+				t.Errorf("a third task: %+v", o)
+			}
+		})
+	}
+}
