@@ -7,6 +7,8 @@ import (
 	natsserver "github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"braid/schemas"
 )
 
 // NATS and JetStream let tests do to the broker what this package never does.
@@ -31,4 +33,22 @@ func (c *Conn) LeaderGet(ctx context.Context, stream string, seq uint64, lastFor
 		return nil, false, nil
 	}
 	return s.Header, err == nil, err
+}
+
+// Subscriptions returns the subjects that clients of this node are subscribed to.
+func (s *Server) Subscriptions() ([]string, error) {
+	connections, err := s.ns.Connz(&natsserver.ConnzOptions{Subscriptions: true, Limit: 1 << 16})
+	if err != nil {
+		return nil, err
+	}
+	var subjects []string
+	for _, c := range connections.Conns {
+		subjects = append(subjects, c.Subs...)
+	}
+	return subjects, nil
+}
+
+// DecodeStoredCommand is how ReadCommands reads what a stream holds.
+func DecodeStoredCommand(ref schemas.SessionRef, sequence uint64, data []byte) StoredCommand {
+	return storedCommand(ref, stored{Subject: commandSubject(ref, LaneRun), Sequence: sequence, Data: data})
 }

@@ -52,6 +52,16 @@ func (c *Conn) kvPut(ctx context.Context, bucket, key string, value []byte, life
 	return ack.Sequence, nil
 }
 
+// kvPurgeMessage is a delete of a key. It leaves a marker that goes away by itself; the marker of
+// a plain delete stays for ever.
+func kvPurgeMessage(bucket, key string) *nats.Msg {
+	m := nats.NewMsg(kvSubject(bucket, key))
+	m.Header.Set(headerKVOperation, "PURGE")
+	m.Header.Set(headerRollup, "sub")
+	m.Header.Set(headerTTL, ttl(markerTTL))
+	return m
+}
+
 // RevisionConflict says that a key has another revision than its deleter read, so it was left.
 type RevisionConflict struct {
 	Key string
@@ -63,13 +73,10 @@ func (e *RevisionConflict) Error() string {
 	return fmt.Sprintf("key %s has been put again, as revision %d", e.Key, e.Last)
 }
 
-// kvPurge deletes a key at a revision and leaves a marker that goes away by itself. A key that
-// is gone already is a success; one with another revision is a *RevisionConflict.
+// kvPurge deletes a key at a revision. A key that is gone already is a success; one with another
+// revision is a *RevisionConflict.
 func (c *Conn) kvPurge(ctx context.Context, bucket, key string, revision uint64) error {
-	m := nats.NewMsg(kvSubject(bucket, key))
-	m.Header.Set(headerKVOperation, "PURGE")
-	m.Header.Set(headerRollup, "sub")
-	m.Header.Set(headerTTL, ttl(markerTTL))
+	m := kvPurgeMessage(bucket, key)
 	m.Header.Set(headerExpectSubject, strconv.FormatUint(revision, 10))
 	_, err := c.publishRetry(ctx, m, func(err error) bool { return !busy(err) })
 	var refused *apiError

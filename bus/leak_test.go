@@ -1,6 +1,7 @@
 package bus_test
 
 import (
+	"flag"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -24,5 +25,10 @@ type pooled struct{ m *testing.M }
 
 func (p pooled) Run() int {
 	defer pool.Stop()
+	// Tests that run beside one another mostly wait for the broker's clocks, not for a processor.
+	flag.Parse()
+	if err := flag.Set("test.parallel", "16"); err != nil {
+		panic(err)
+	}
 	return p.m.Run()
 }

@@ -8,8 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/nats-io/nats.go"
-
 	"braid/schemas"
 )
 
@@ -118,11 +116,7 @@ func (b *Beat) put(ctx context.Context) error {
 func (b *Beat) Stop(ctx context.Context) error {
 	b.cancel()
 	b.done.Wait()
-	m := nats.NewMsg(kvSubject(bucketInstances, b.key))
-	m.Header.Set(headerKVOperation, "PURGE")
-	m.Header.Set(headerRollup, "sub")
-	m.Header.Set(headerTTL, ttl(markerTTL))
-	if _, err := b.c.publishRetry(ctx, m, nil); err != nil {
+	if _, err := b.c.publishRetry(ctx, kvPurgeMessage(bucketInstances, b.key), nil); err != nil {
 		return fmt.Errorf("remove %s: %w", b.key, err)
 	}
 	return nil

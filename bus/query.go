@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/nats-io/nats.go"
@@ -119,6 +120,9 @@ func (c *Conn) answerQuery(ctx context.Context, body []byte, handle func(context
 	return queryAnswer{Error: known}
 }
 
+// queryTimeout is how long one engine may take; it may be one that died with the question.
+const queryTimeout = 10 * time.Second
+
 // Query asks any engine and returns its answer's JSON. The error is what the handler returned,
 // or [schemas.CodeUnavailable] if no engine answered before ctx ended. A question changes
 // nothing, so it is asked again until then.
@@ -131,7 +135,9 @@ func (c *Conn) Query(ctx context.Context, q Query) (jsontext.Value, error) {
 		return nil, fmt.Errorf("ask %s: %w", q.Op, err)
 	}
 	for try := 0; ; try++ {
-		m, err := c.nc.RequestWithContext(ctx, subjectQuery, body)
+		attempt, cancel := context.WithTimeout(ctx, queryTimeout)
+		m, err := c.nc.RequestWithContext(attempt, subjectQuery, body)
+		cancel()
 		if err == nil {
 			var answer queryAnswer
 			if err := schemas.DecodeJSON(m.Data, &answer); err != nil {
@@ -142,11 +148,11 @@ func (c *Conn) Query(ctx context.Context, q Query) (jsontext.Value, error) {
 			}
 			return answer.Result, nil
 		}
-		if !errors.Is(err, nats.ErrNoResponders) {
-			return nil, unavailable("no engine answered", err)
+		if permanent(err) {
+			return nil, fmt.Errorf("ask %s: %w", q.Op, err)
 		}
 		if waitErr := sleep(ctx, jitter(try+4)); waitErr != nil {
-			return nil, unavailable("no engine is running", err)
+			return nil, unavailable("no engine answered", err)
 		}
 	}
 }

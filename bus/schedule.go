@@ -33,7 +33,7 @@ func (c *Conn) Schedule(ctx context.Context, ref schemas.SessionRef, call string
 	// erase the commands stored there. It has no lifetime of its own, however far the instant is.
 	m := nats.NewMsg(scheduleSubject(ref, call))
 	m.Data = body
-	m.Header.Set("Nats-Schedule", "@at "+at.UTC().Format(time.RFC3339))
+	m.Header.Set("Nats-Schedule", "@at "+at.UTC().Format(time.RFC3339Nano))
 	m.Header.Set("Nats-Schedule-Target", commandSubject(ref, LaneControl))
 	m.Header.Set("Nats-Schedule-TTL", ttl(c.topology.CommandTTL))
 	m.Header.Set(headerCommandHash, commandHash(body))

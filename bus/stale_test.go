@@ -176,7 +176,7 @@ func staleCommands(t *testing.T, b *bustest.Broker, ref schemas.SessionRef, obli
 	stale.mu.Unlock()
 	want := []string{"before"}
 	var after uint64
-	for i := range 20 {
+	for i := range 8 {
 		cmd := task(ref, fmt.Sprintf("c%d", i), "x")
 		if i%3 == 1 {
 			cmd = abort(ref, cmd.ID)
@@ -203,7 +203,7 @@ func testStaleGone(t *testing.T, b *bustest.Broker, project string) {
 	stale := addReplica(t, b, c, "KV_INSTANCES", 50)
 	eventually(t, "the judge may judge", func() bool { return gone(t, judge, bus.KindEngine, "never-"+project) })
 	// From here on the copy's last put of the live one is older than three puts of the judge.
-	for range 60 {
+	for range 30 {
 		if gone(t, judge, bus.KindEngine, "live-"+project) {
 			t.Fatal("a live instance was judged gone")
 		}

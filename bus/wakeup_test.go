@@ -112,7 +112,6 @@ var wakeUpTests = []workTest{
 	{"TestCase_B05_delayed_wake_ups_do_not_starve_an_abort", testCaseB05Starve},
 	{"TestCase_B04_an_old_delivery_still_counts_so_only_the_owner_acks", testCaseB04OldAck},
 	{"TestCase_B26_a_cancelled_pull_holds_nothing_back", testCaseB26CancelledPull},
-	{"an unanswered wake-up goes to another engine", testRedelivery},
 	{"a deleted consumer is made again and rings for all", testConsumerDeleted},
 	{"a command of no session is dropped", testStrayCommand},
 	{"a forwarded wake-up is acknowledged by the owner alone", testForwardedAck},
@@ -292,17 +291,6 @@ func testCaseB26CancelledPull(t *testing.T, b *bustest.Broker, project string) {
 	if n := info.CachedInfo().NumWaiting; n != 0 {
 		t.Errorf("%d pulls still wait at the broker", n)
 	}
-}
-
-func testRedelivery(t *testing.T, b *bustest.Broker, project string) {
-	dead, alive := b.Conn(t), b.Conn(t)
-	seq := send(t, dead, task(schemas.SessionRef{Project: project, ID: "redelivered"}, "c", "x"))
-	pull(t, dead, bus.LaneRun, 1)
-	got := pull(t, alive, bus.LaneRun, 1)[0]
-	if got.Sequence != seq || got.Deliveries != 2 {
-		t.Fatalf("got %+v, want %d again", got, seq)
-	}
-	ack(t, alive, got)
 }
 
 // With a new consumer that starts at what is new, the held wake-up is lost.
