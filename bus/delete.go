@@ -16,17 +16,22 @@ func (c *Conn) DeleteSession(ctx context.Context, ref schemas.SessionRef, instan
 	if err := schemas.ValidateName("instance", instance); err != nil {
 		return err
 	}
-	if err := c.entomb(ctx, ref, instance); err != nil {
-		return err
-	}
-	shard := c.shard(ref)
-	for _, kind := range []string{kindLog, kindLive} {
-		err := retryRead(ctx, func(ctx context.Context) error {
-			return c.purge(ctx, sessionsStream(shard), frameSubject(ref, shard, kind))
-		})
-		if err != nil {
-			return fmt.Errorf("delete session %s: %w", ref, err)
+	first, cancel := context.WithTimeout(ctx, tryTimeout)
+	err := c.entomb(first, ref, instance)
+	cancel()
+	if errors.Is(err, ErrStorageFull) {
+		// Deleting makes room, but the claim needs some: here the purge goes first.
+		if err := c.purgeFrames(ctx, ref); err != nil {
+			return err
 		}
+	}
+	if err != nil {
+		if err = c.entomb(ctx, ref, instance); err != nil {
+			return err
+		}
+	}
+	if err := c.purgeFrames(ctx, ref); err != nil {
+		return err
 	}
 	blobs, err := c.listBlobs(ctx, sessionBlobs(ref))
 	if err != nil {
@@ -38,6 +43,20 @@ func (c *Conn) DeleteSession(ctx context.Context, ref schemas.SessionRef, instan
 		}
 	}
 	return c.publishTail(ref, 0)
+}
+
+// purgeFrames removes all frames of a session.
+func (c *Conn) purgeFrames(ctx context.Context, ref schemas.SessionRef) error {
+	shard := c.shard(ref)
+	for _, kind := range []string{kindLog, kindLive} {
+		err := retryRead(ctx, func(ctx context.Context) error {
+			return c.purge(ctx, sessionsStream(shard), frameSubject(ref, shard, kind))
+		})
+		if err != nil {
+			return fmt.Errorf("delete session %s: %w", ref, err)
+		}
+	}
+	return nil
 }
 
 // entomb replaces the session's claim by one that says it is deleted.

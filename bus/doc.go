@@ -7,11 +7,16 @@
 //	topology.go   the streams, buckets and their settings, created idempotently
 //	subjects.go   every subject, built and parsed in one place
 //	frame.go      frames: one or more messages in one stored broker message
+//	batch.go      what waits for the frame in flight: deltas joined and cut, groups kept whole
+//	blob.go       payloads over the broker's limit
 //	chain.go      the rule by which a reader orders frames and finds gaps
 //	claim.go      ownership of a session: claim, release, and the fence they give
-//	log.go        the owner's side of a session log: append, read the truth, tail marks
-//	read.go       reading a stretch of a session's log
+//	log.go        the owner's side of a session log: the true ends, append, confirm, release
+//	append.go     how one frame is stored: retries, verdicts, what a reconnect may have changed
+//	read.go       reading a stretch of a session from whatever replica answers
 //	follow.go     a watcher's side: replay, then the feed, gaps filled
+//	consume.go    a trace's side: the recorded frames of a whole shard
+//	delete.go     the end of a session, and of blobs nobody refers to
 //	command.go    commands, their outcomes and wake-ups
 //	liveness.go   which instances live, which sessions are in motion where
 //	tool.go       the tool queue, call records, fragments

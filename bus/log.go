@@ -37,9 +37,9 @@ func (e Ends) Last() uint64 { return max(e.Log, e.Live) }
 // Owner is the owner's side of a session's log. It is made by [Conn.Claim], serves one goroutine
 // at a time and has none of its own: dropping it is enough.
 //
-// After an error of Append, Confirm or Release other than [ErrUnconfirmed] the owner is spent: what became of
-// the frame is unknown or does not matter, and every later call fails with the same error. To go on, claim
-// again and read the log.
+// After an error of Append, Confirm or Release other than [ErrUnconfirmed] the owner is spent:
+// what became of the frame is unknown or does not matter, and every later call fails with the
+// same error. To go on, claim again and read the log.
 type Owner struct {
 	c     *Conn
 	ref   schemas.SessionRef

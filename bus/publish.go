@@ -26,6 +26,11 @@ const (
 	codeWrongLastSequence         = 10071 // the condition does not hold
 	codeWrongLastSequenceConstant = 10164 // a write under the same condition is in flight: busy
 	codeDuplicateInFlight         = 10158 // the same message id is in flight: busy
+
+	codeResourcesExceeded     = 10002 // of the account
+	codeInsufficientResources = 10023
+	codeStorageExceeded       = 10047
+	codeStoreFailed           = 10077 // limits of the stream, or of the disk
 )
 
 // apiError is a refusal of a JetStream request.
@@ -36,6 +41,22 @@ type apiError struct {
 }
 
 func (e *apiError) Error() string { return fmt.Sprintf("%s (%d)", e.Description, e.ErrCode) }
+
+// ErrStorageFull says that the broker refuses to store for want of room. Reads go on; what takes
+// room waits until there is some, as long as its context allows.
+var ErrStorageFull = errors.New("the broker has no room left")
+
+// Is makes errors.Is(err, ErrStorageFull) true for the refusals that mean it.
+func (e *apiError) Is(target error) bool {
+	if target != ErrStorageFull {
+		return false
+	}
+	switch e.ErrCode {
+	case codeResourcesExceeded, codeInsufficientResources, codeStorageExceeded, codeStoreFailed:
+		return true
+	}
+	return false
+}
 
 // lastSequence is the sequence a wrong-last-sequence refusal reports, which names the record
 // that is there instead; false for any other error.

@@ -1,0 +1,44 @@
+package bus_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"braid/bus"
+	"braid/bus/bustest"
+	"braid/schemas"
+)
+
+// The store is full: an append waits, says why when its time is up, and starts nothing. Reading
+// goes on, and so does everything once a session is deleted.
+func TestCase_B18_StorageFull(t *testing.T) {
+	b := bustest.Custom(t, bus.ServerOptions{MaxStore: 8 << 20}, bus.Topology{})
+	c := b.Conn(t)
+	ref := newSession()
+	o := claim(t, c, ref, "a", bus.Claim{})
+	filler := said("%s", strings.Repeat("x", 500<<10))
+	frames := 0
+	var full error
+	for full == nil {
+		ctx, cancel := context.WithTimeout(context.Background(), 500*time.Millisecond)
+		if _, full = o.Append(ctx, []schemas.Message{filler}, 0); full == nil {
+			frames++
+		}
+		cancel()
+	}
+	t.Log(full)
+	if !errors.Is(full, context.DeadlineExceeded) || !errors.Is(full, bus.ErrStorageFull) {
+		t.Errorf("the error says %q", full)
+	}
+	if got := readFrames(t, c, ref, bus.LogOnly); len(got) != frames {
+		t.Errorf("%d frames of %d can be read", len(got), frames)
+	}
+	if err := c.DeleteSession(testContext(t), ref, "gateway"); err != nil {
+		t.Fatalf("delete: %v", err)
+	}
+	next := claim(t, c, newSession(), "a", bus.Claim{})
+	appendMessages(t, next, filler)
+}
