@@ -14,8 +14,8 @@ type renderer struct {
 	json bool
 	// speaker is whose output the cursor stands in: "" for none, "model", or a tool call's id.
 	speaker string
-	fresh   bool // the cursor is at the beginning of a line
-	names   map[string]string
+	fresh   bool              // the cursor is at the beginning of a line
+	names   map[string]string // of tool calls, by id
 }
 
 func newRenderer(out io.Writer, json bool) *renderer {
@@ -35,8 +35,9 @@ func (r *renderer) message(raw []byte, m schemas.Message) {
 	case *schemas.PartialText:
 		r.say("model", "", p.Text)
 	case *schemas.ToolCall:
-		r.names[p.ToolCallID] = p.Name
-		r.line("→ %s %s", p.Name, p.Arguments)
+		label := fmt.Sprintf("%d %s", len(r.names)+1, p.Name)
+		r.names[p.ToolCallID] = label
+		r.line("→ %s %s", label, p.Arguments)
 	case *schemas.ApprovalDecision:
 		if p.Decision != schemas.DecisionAllow {
 			r.line("✗ %s: %s", r.names[p.ToolCallID], p.Decision)

@@ -31,16 +31,22 @@ type runOptions struct {
 func runCommand() *cobra.Command {
 	var o runOptions
 	cmd := &cobra.Command{
-		Use:   "run [--model P/M] [--approve MODE] [--json] [--server URL] PROMPT",
+		Use:   "run [--model P/M] [--approve MODE] [--json] [--server URL] PROMPT|-",
 		Short: "Run one prompt and stream what happens",
-		Long: "Creates a session, runs the prompt in it and streams what happens until the task ends.\n" +
-			"Without a server everything runs in this process. Exit code 0 if the task completed.\n\n" +
+		Long: "Creates a session, runs the prompt in it and streams what happens until the task ends; the\n" +
+			"prompt - is read from standard input. Without a server everything runs in this process.\n" +
+			"Exit code 0 if the task completed.\n\n" +
 			"Tool calls that need a decision are asked about on a terminal, and denied without one.",
 		Example: "  braid run --model shell/demo --approve allow-all '$ ls -l\n$ date'",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return o.run(cmd.Context(), args[0], console{
-				in: bufio.NewReader(cmd.InOrStdin()), out: cmd.OutOrStdout(), err: cmd.ErrOrStderr(), interactive: interactive(cmd.InOrStdin()),
+			prompt, err := readPrompt(args[0], cmd.InOrStdin())
+			if err != nil {
+				return err
+			}
+			return o.run(cmd.Context(), prompt, console{
+				in: bufio.NewReader(cmd.InOrStdin()), out: cmd.OutOrStdout(), err: cmd.ErrOrStderr(),
+				interactive: args[0] != "-" && interactive(cmd.InOrStdin()),
 			})
 		},
 	}
@@ -55,6 +61,19 @@ func runCommand() *cobra.Command {
 	cmd.Flags().StringVar(&o.system, "system", "", "system prompt")
 	cmd.Flags().BoolVar(&o.json, "json", false, "print every message, one JSON envelope a line")
 	return cmd
+}
+
+// readPrompt is the argument itself, or standard input for "-". What is over the limit is cut off
+// here, and refused by the server.
+func readPrompt(arg string, in io.Reader) (string, error) {
+	if arg != "-" {
+		return arg, nil
+	}
+	text, err := io.ReadAll(io.LimitReader(in, schemas.MaxPrompt+1))
+	if err != nil {
+		return "", fmt.Errorf("read the prompt: %w", err)
+	}
+	return strings.TrimSuffix(string(text), "\n"), nil
 }
 
 // console is where a run talks to a person.
