@@ -17,10 +17,16 @@
 //	follow.go     a watcher's side: replay, then the feed, gaps filled
 //	consume.go    a trace's side: the recorded frames of a whole shard
 //	delete.go     the end of a session, and of blobs nobody refers to
-//	command.go    commands, their outcomes and wake-ups
-//	liveness.go   which instances live, which sessions are in motion where
-//	tool.go       the tool queue, call records, fragments
-//	query.go      questions that any engine answers
+//	command.go    sending commands and waiting for their outcomes; commandread.go reads them
+//	wakeup.go     wake-ups, and how engines hand them to one another; pull.go takes them
+//	schedule.go   commands the broker sends at an instant
+//	liveness.go   which instances live; running.go: which sessions are in motion where
+//	tool.go       the queue of tool calls
+//	record.go     what became of a call, a chain of records
+//	fragment.go   a running call's output; control.go: cancel and resend
+//	registry.go   which tools there are
+//	query.go      questions that any engine answers; questions.go: which ones
+//	kv.go         buckets read as the streams they are
 //
 // # What holds
 //

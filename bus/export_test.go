@@ -52,3 +52,13 @@ func (s *Server) Subscriptions() ([]string, error) {
 func DecodeStoredCommand(ref schemas.SessionRef, sequence uint64, data []byte) StoredCommand {
 	return storedCommand(ref, stored{Subject: commandSubject(ref, LaneRun), Sequence: sequence, Data: data})
 }
+
+// Blobs lists the names of a session's blobs.
+func (c *Conn) Blobs(ctx context.Context, ref schemas.SessionRef) ([]string, error) {
+	infos, err := c.listBlobs(ctx, sessionBlobs(ref))
+	var names []string
+	for _, info := range infos {
+		names = append(names, info.Name)
+	}
+	return names, err
+}

@@ -17,6 +17,7 @@ var livenessTests = []workTest{
 	{"who has not put three times judges nobody", testYoungJudge},
 	{"an instance lists and is healthy", testInstances},
 	{"both kinds judge each other", testKinds},
+	{"a false alarm, then a death", testFalseAlarm},
 }
 
 // beat starts a proof of life that ends with the test.
@@ -138,6 +139,37 @@ func testKinds(t *testing.T, b *bustest.Broker, project string) {
 	if gone(t, runner, bus.KindEngine, "same-"+project) {
 		t.Error("a live engine was judged gone")
 	}
+}
+
+// An instance whose puts do not get through still answers; one that can't be reached still puts.
+// Only who does neither is dead, and that is asked anew each time.
+func testFalseAlarm(t *testing.T, b *bustest.Broker, project string) {
+	c, other := b.Conn(t), b.Conn(t)
+	judge := beat(t, c, bus.KindEngine, "judge-"+project)
+	silent, deaf := "silent-"+project, "deaf-"+project
+	w := bus.WakeUp{Session: schemas.SessionRef{Project: project, ID: "s"}, AckSubject: "$JS.ACK.COMMANDS.run.1.7.1.1.0"}
+	raw(t, c, "$KV.INSTANCES.engine."+silent, nil)
+	stop, err := other.ServeDeliver(silent, func(bus.WakeUp) bus.DeliverAnswer { return bus.DeliverMine })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	beat(t, other, bus.KindEngine, deaf)
+	eventually(t, "the silent one shows no life in the broker", func() bool { return gone(t, judge, bus.KindEngine, silent) })
+	if a, err := c.Deliver(testContext(t), silent, w); err != nil || a != bus.DeliverMine {
+		t.Errorf("the silent one: got %s, %v", a, err)
+	}
+	if _, err := c.Deliver(testContext(t), deaf, w); !errors.Is(err, bus.ErrNoInstance) {
+		t.Errorf("the deaf one: got %v, want ErrNoInstance", err)
+	}
+	if gone(t, judge, bus.KindEngine, deaf) {
+		t.Error("the deaf one works, and was judged gone")
+	}
+	stop()
+	eventually(t, "the silent one is dead", func() bool {
+		_, err := c.Deliver(testContext(t), silent, w)
+		return errors.Is(err, bus.ErrNoInstance) && gone(t, judge, bus.KindEngine, silent)
+	})
 }
 
 var runningTests = []workTest{

@@ -82,13 +82,9 @@ func FuzzStoredCommand(f *testing.F) {
 	})
 }
 
-// A plain subscriber on a stream's subject answers for the stream: while the stream has no leader
-// a publish then waits for its whole time instead of learning that nobody is there.
-func TestCase_B24_no_subscription_is_on_a_stream_subject(t *testing.T) {
-	b := pool.Single(t)
-	c := b.Conn(t)
-	ctx := testContext(t)
-	ref := schemas.SessionRef{Project: "b24", ID: "s"}
+// subscribeToAll opens every subscription this package has.
+func subscribeToAll(t *testing.T, c *bus.Conn, ref schemas.SessionRef) (stop func()) {
+	t.Helper()
 	var stops []func()
 	keep := func(stop func(), err error) {
 		t.Helper()
@@ -102,17 +98,47 @@ func TestCase_B24_no_subscription_is_on_a_stream_subject(t *testing.T) {
 	keep(c.ServeQueries(func(context.Context, bus.Query) (any, error) { return nil, nil }))
 	keep(c.WatchRecords(ref, func(string) {}))
 	keep(c.SubscribeFragments(ref, func(schemas.ToolFragment) {}, func() {}))
-	follower, err := c.Follow(ctx, ref, bus.FollowOptions{})
+	follower, err := c.Follow(testContext(t), ref, bus.FollowOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer follower.Close()
+	return func() {
+		for _, stop := range stops {
+			stop()
+		}
+		follower.Close()
+	}
+}
+
+// An instance that lost a session, or stops, must not go on collecting messages for it.
+func TestCase_B26_what_is_stopped_stays_subscribed_to_nothing(t *testing.T) {
+	b := pool.Single(t)
+	c := b.Conn(t)
+	stop := subscribeToAll(t, c, schemas.SessionRef{Project: "b26", ID: "s"})
+	stop()
+	settle(t, c)
 	subjects, err := b.Nodes[0].Subscriptions()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, stop := range stops {
-		stop()
+	for _, subject := range subjects {
+		if strings.HasPrefix(subject, "braid.") {
+			t.Errorf("still subscribed to %s", subject)
+		}
+	}
+}
+
+// A plain subscriber on a stream's subject answers for the stream: while the stream has no leader
+// a publish then waits for its whole time instead of learning that nobody is there.
+func TestCase_B24_no_subscription_is_on_a_stream_subject(t *testing.T) {
+	b := pool.Single(t)
+	c := b.Conn(t)
+	ctx := testContext(t)
+	stop := subscribeToAll(t, c, schemas.SessionRef{Project: "b24", ID: "s"})
+	subjects, err := b.Nodes[0].Subscriptions()
+	stop()
+	if err != nil {
+		t.Fatal(err)
 	}
 	if len(subjects) < 6 {
 		t.Fatalf("got %q", subjects)

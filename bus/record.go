@@ -58,7 +58,7 @@ func (c *Conn) WriteRecord(ctx context.Context, ref schemas.SessionRef, call str
 	shard := c.shard(ref)
 	m := nats.NewMsg(outputSubject(ref, shard, call))
 	m.Header.Set(headerExpectSubject, strconv.FormatUint(after, 10))
-	if err := c.sealBody(ctx, m, ref, body); err != nil {
+	if err := c.sealBody(ctx, m, ref, call, body); err != nil {
 		return 0, fmt.Errorf("write record of %s: %w", call, err)
 	}
 	w := recordWrite{stream: outputsStream(shard), subject: m.Subject, after: after, body: body}

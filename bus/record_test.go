@@ -25,6 +25,7 @@ var recordTests = []workTest{
 	{"two owners settle a call that was never queued", testRecordOwners},
 	{"TestCase_D17_a_lost_toolrunner_is_settled_once", testCaseD17Settled},
 	{"a large result is kept whole", testRecordLarge},
+	{"the body of a large record is kept as long as the record", testRecordBodyKept},
 	{"a record hints", testRecordHint},
 	{"records that say too little are refused", testRecordInvalid},
 }
@@ -267,6 +268,48 @@ func testRecordLarge(t *testing.T, b *bustest.Broker, project string) {
 	// A repeat after a lost acknowledgement has another blob, and is the same record.
 	if again := write(t, c, ref, "call", s, want); again != want.Sequence {
 		t.Errorf("got %d, want %d", again, want.Sequence)
+	}
+}
+
+func testRecordBodyKept(t *testing.T, b *bustest.Broker, project string) {
+	c := b.Conn(t)
+	ref := schemas.SessionRef{Project: project, ID: "s"}
+	kept := func() (n int) {
+		names, err := c.Blobs(testContext(t), ref)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range names {
+			keep, err := c.BodiesInUse(testContext(t))(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if keep {
+				n++
+			}
+		}
+		return n
+	}
+	q := write(t, c, ref, "call", 0, queued(1))
+	request := toolRequest(ref, "call", q)
+	request.Arguments = strings.Repeat("x", 2<<20)
+	queueTool(t, c, "p", request)
+	eventually(t, "the body of a call that waits is kept", func() bool { return kept() == 1 })
+	s := write(t, c, ref, "call", q, started("r", "n"))
+	write(t, c, ref, "call", s, done(strings.Repeat("y", 2<<20)))
+	eventually(t, "the body of the record alone is kept", func() bool {
+		names, err := c.Blobs(testContext(t), ref)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(names) == 2 && kept() == 1
+	})
+	purgeRecords(t, c, ref, "call")
+	if n := kept(); n != 0 {
+		t.Errorf("%d bodies are kept without records", n)
+	}
+	if keep, err := c.BodiesInUse(testContext(t))(project + "/s/output.x"); !keep || err != nil {
+		t.Errorf("got %v, %v for a blob of another kind", keep, err)
 	}
 }
 

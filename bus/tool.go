@@ -28,7 +28,7 @@ func (c *Conn) QueueTool(ctx context.Context, pool string, req schemas.ToolReque
 	// The queued record's sequence makes the id another one for each attempt: the broker
 	// remembers an id also after its message was taken, and would swallow the second attempt.
 	m.Header.Set(headerMsgID, fmt.Sprintf("%s.%s.%s.%d", req.Session.Project, req.Session.ID, req.ToolCallID, req.Queued))
-	if err := c.sealBody(ctx, m, req.Session, body); err != nil {
+	if err := c.sealBody(ctx, m, req.Session, req.ToolCallID, body); err != nil {
 		return 0, fmt.Errorf("queue call %s: %w", req.ToolCallID, err)
 	}
 	ack, err := c.publishRetry(ctx, m, nil)
