@@ -35,6 +35,15 @@ func (a Ack) Fresh(now time.Time) bool {
 type storeRun struct {
 	first time.Time // when the first try was sent
 	try   int
+	last  error // the last answer that was one, if any
+}
+
+// answered notes the answer to a try. A refusal says more than that no answer came.
+func (r *storeRun) answered(err error) {
+	var refused *apiError
+	if r.last == nil || errors.As(err, &refused) {
+		r.last = err
+	}
 }
 
 // store publishes a frame until its outcome is known. Every try is the identical message, so the
@@ -65,9 +74,11 @@ func (o *Owner) store(ctx context.Context, frame *nats.Msg) (Ack, error) {
 		if err := o.verdict(err); err != nil {
 			return Ack{}, err
 		}
-		o.complain(err, run)
+		run.answered(err)
+		o.unsure = !errors.As(err, new(*apiError))
+		o.complain(run)
 		if waitErr := sleep(ctx, jitter(run.try-1)); waitErr != nil {
-			return Ack{}, fmt.Errorf("append frame %d: %w (last answer: %w)", o.n+1, waitErr, err)
+			return Ack{}, fmt.Errorf("append frame %d: %w (last answer: %w)", o.n+1, waitErr, run.last)
 		}
 	}
 }
@@ -102,13 +113,20 @@ func (o *Owner) verdict(err error) error {
 	return nil
 }
 
-// recheck looks, after the broker was reached again, whether the session is still ours and the
-// last frame still there. A broker that lost its tail gives sequences out again: the fence may
-// by now be the sequence of somebody else's claim.
+// recheck looks, after the broker was reached again or has left a try without an answer, whether
+// the session is still ours and the last frame still there. A broker that lost its tail gives
+// sequences out again: the fence may by now be the sequence of somebody else's claim.
 func (o *Owner) recheck(ctx context.Context) error {
 	now := o.c.reconnectCount()
-	if now == o.reconnects {
+	if now == o.reconnects && !o.unsure {
 		return nil
+	}
+	epoch, err := o.c.readEpoch(ctx, o.c.shard(o.ref))
+	if err != nil {
+		return err
+	}
+	if epoch != o.epoch {
+		return fmt.Errorf("%w: it was made anew", ErrTailLost)
 	}
 	if err := o.checkClaim(ctx); err != nil {
 		return err
@@ -116,7 +134,7 @@ func (o *Owner) recheck(ctx context.Context) error {
 	if err := o.checkTail(ctx); err != nil {
 		return err
 	}
-	o.reconnects = now
+	o.reconnects, o.unsure = now, false
 	return nil
 }
 
@@ -165,11 +183,11 @@ const complainEvery = 5 * time.Second
 
 // complain logs that the broker does not take the frame, with its own reason: storage that is
 // full looks like a slow broker otherwise.
-func (o *Owner) complain(err error, run storeRun) {
+func (o *Owner) complain(run storeRun) {
 	if time.Since(run.first) < complainEvery || time.Since(o.complained) < complainEvery {
 		return
 	}
 	o.complained = time.Now()
-	o.c.log.Warn().Err(err).Stringer("session", o.ref).Dur("for", time.Since(run.first).Round(time.Second)).
+	o.c.log.Warn().Err(run.last).Stringer("session", o.ref).Dur("for", time.Since(run.first).Round(time.Second)).
 		Int("tries", run.try).Msg("the broker does not store a frame")
 }

@@ -44,13 +44,13 @@ type Conn struct {
 	js       jetstream.JetStream
 	log      zerolog.Logger
 	topology Topology
-	epochs   []string // of each session stream
 
 	registry, instances, running jetstream.KeyValue
 	blobs                        jetstream.ObjectStore
 
 	mu struct {
 		sync.Mutex
+		epochs     []string // of each session stream, as last read
 		nextHook   int
 		reconnects map[int]func()
 	}
@@ -202,10 +202,34 @@ func (c *Conn) Connected() bool { return c.nc.IsConnected() }
 func (c *Conn) Shards() int { return c.topology.Shards }
 
 // Epoch is the incarnation of the stream a session lives in.
-func (c *Conn) Epoch(ref schemas.SessionRef) string { return c.epochs[c.shard(ref)] }
+func (c *Conn) Epoch(ref schemas.SessionRef) string { return c.ShardEpoch(c.shard(ref)) }
 
 // ShardEpoch is the incarnation of a shard's stream.
-func (c *Conn) ShardEpoch(shard int) string { return c.epochs[shard] }
+func (c *Conn) ShardEpoch(shard int) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.mu.epochs[shard]
+}
+
+// readEpoch reads the incarnation of a shard's stream again. It changes when the stream was
+// restored, or made anew, while this process ran.
+func (c *Conn) readEpoch(ctx context.Context, shard int) (string, error) {
+	var epoch string
+	err := retryRead(ctx, func(ctx context.Context) error {
+		s, err := c.js.Stream(ctx, sessionsStream(shard))
+		if err == nil {
+			epoch = s.CachedInfo().Config.Metadata[metaEpoch]
+		}
+		return err
+	})
+	if err != nil {
+		return "", fmt.Errorf("read the epoch of %s: %w", sessionsStream(shard), err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.mu.epochs[shard] = epoch
+	return epoch, nil
+}
 
 // Topology is what is in force, defaults and adopted values filled in.
 func (c *Conn) Topology() Topology { return c.topology }

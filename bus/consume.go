@@ -33,7 +33,10 @@ func (c *Conn) ConsumeLog(ctx context.Context, shard int, from uint64, batch fun
 	if shard < 0 || shard >= c.Shards() {
 		return fmt.Errorf("consume log: there is no shard %d", shard)
 	}
-	l := &logConsumer{c: c, shard: shard, stream: sessionsStream(shard), next: max(from, 1), batch: batch}
+	l := &logConsumer{
+		c: c, shard: shard, stream: sessionsStream(shard), epoch: c.ShardEpoch(shard),
+		next: max(from, 1), batch: batch,
+	}
 	l.lastAt = l.next - 1
 	for try := 0; ; try++ {
 		at := l.next
@@ -62,6 +65,7 @@ type logConsumer struct {
 	c      *Conn
 	shard  int
 	stream string
+	epoch  string
 	next   uint64 // the first sequence not handed over
 	batch  func([]LogRecord) error
 	lastAt uint64 // sequence of the last record handed over, or of what the caller had before
@@ -107,9 +111,17 @@ func (l *logConsumer) run(ctx context.Context) error {
 	}
 }
 
-// verify checks that the stream still holds what was handed over. A no is asked for again: a
+// verify checks that the stream is the one it was, and still holds what was handed over. A no is asked for again: a
 // leader that was cut off answers from the past.
 func (l *logConsumer) verify(ctx context.Context) error {
+	epoch, err := l.c.readEpoch(ctx, l.shard)
+	if err != nil {
+		return err
+	}
+	if epoch != l.epoch {
+		l.final = fmt.Errorf("%w: %s was made anew", ErrTailLost, l.stream)
+		return l.final
+	}
 	if l.lastAt == 0 {
 		return nil
 	}

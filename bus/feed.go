@@ -72,6 +72,15 @@ func (f *feed) close() {
 	<-f.gone
 }
 
+func (f *feed) isClosed() bool {
+	select {
+	case <-f.done:
+		return true
+	default:
+		return false
+	}
+}
+
 // signal notes a disturbance; any goroutine may.
 func (f *feed) signal() {
 	select {

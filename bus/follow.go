@@ -40,32 +40,6 @@ func (o FollowOptions) withDefaults() FollowOptions {
 	return o
 }
 
-// Event is what a follower delivers: a [Frame], [GapEvent], [CaughtUpEvent] or [ResyncEvent].
-type Event interface{ event() }
-
-// GapEvent says that frames are missing here and can't be read any more: they have expired. The
-// frames around it are delivered with what the trace keeps of them; fragments are dropped until a
-// segment starts anew.
-type GapEvent struct {
-	// After and Before are the sequences between which frames are missing.
-	After, Before uint64
-}
-
-// CaughtUpEvent says that everything stored when the follower began is delivered.
-type CaughtUpEvent struct {
-	// Cursor is the follower's place: what follows it is still to come.
-	Cursor schemas.Cursor
-}
-
-// ResyncEvent says that what the reader has can't be continued: it starts again, from the
-// session's history. It is the last event.
-type ResyncEvent struct{ Reason string }
-
-func (Frame) event()         {}
-func (GapEvent) event()      {}
-func (CaughtUpEvent) event() {}
-func (ResyncEvent) event()   {}
-
 // ErrFollowerEnded says that Next was called after a ResyncEvent or Close.
 var ErrFollowerEnded = errors.New("the follower has ended")
 
@@ -150,6 +124,10 @@ func (f *Follower) Next(ctx context.Context) (Event, error) {
 
 // advance does one step: start, read one frame from the stream, or wait for the feed.
 func (f *Follower) advance(ctx context.Context) error {
+	if f.feed.isClosed() {
+		f.ended = true
+		return ErrFollowerEnded
+	}
 	switch {
 	case !f.started:
 		return f.start(ctx)
@@ -364,7 +342,15 @@ func (f *Follower) fill(ctx context.Context, sequence uint64) error {
 // frames.
 func (f *Follower) check(ctx context.Context) error {
 	f.feed.calm()
-	ends, err := f.c.SessionEnds(ctx, f.ref)
+	epoch, err := f.c.readEpoch(ctx, f.c.shard(f.ref))
+	if err == nil && epoch != f.chain.epoch {
+		f.resync("the stream was made anew")
+		return nil
+	}
+	var ends Ends
+	if err == nil {
+		ends, err = f.c.SessionEnds(ctx, f.ref)
+	}
 	if err != nil {
 		f.feed.disturb()
 		return err

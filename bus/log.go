@@ -18,7 +18,8 @@ var (
 	// is certain.
 	ErrFenced = errors.New("the session has another owner")
 	// ErrTailLost: frames that were acknowledged are no longer in the stream, as after a power
-	// loss with lazy sync. What the owner holds in memory is not what the session is.
+	// loss with lazy sync, or the stream was restored. What the owner holds in memory is not what
+	// the session is.
 	ErrTailLost = errors.New("the stream lost acknowledged frames")
 )
 
@@ -46,6 +47,7 @@ type Owner struct {
 	claim Claim
 
 	stream            string
+	epoch             string // of the stream that was claimed in
 	claims, log, live string // subjects
 	ends              Ends
 	read              bool   // ends are known: appending may start
@@ -53,6 +55,7 @@ type Owner struct {
 	prev              lastFrame
 	cursor            uint64
 	reconnects        uint64 // when the claim was last known to be ours
+	unsure            bool   // a try got no answer since
 	spent             error
 	complained        time.Time
 }
@@ -69,7 +72,7 @@ func newOwner(c *Conn, ref schemas.SessionRef, claim Claim, reconnects uint64) *
 	shard := c.shard(ref)
 	return &Owner{
 		c: c, ref: ref, claim: claim, reconnects: reconnects,
-		stream: sessionsStream(shard), claims: ownerSubject(ref, shard),
+		stream: sessionsStream(shard), epoch: c.ShardEpoch(shard), claims: ownerSubject(ref, shard),
 		log: frameSubject(ref, shard, kindLog), live: frameSubject(ref, shard, kindLive),
 	}
 }
@@ -194,7 +197,7 @@ func (o *Owner) encode(ctx context.Context, messages []schemas.Message, cursor u
 		}
 	}
 	header := FrameHeader{
-		Version: frameVersion, Epoch: o.c.Epoch(o.ref), Fence: o.claim.Sequence, N: n,
+		Version: frameVersion, Epoch: o.epoch, Fence: o.claim.Sequence, N: n,
 		Prev: o.prev.sequence, Cursor: cursor, Recorded: body.recorded,
 	}
 	m := &nats.Msg{Subject: o.live, Data: body.data}

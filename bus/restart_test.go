@@ -147,6 +147,44 @@ func TestCase_B14_FenceGivenOutTwice(t *testing.T) {
 	}
 }
 
+// The stream is deleted and made anew while everybody is connected: its sequences begin again,
+// and mean something else.
+func TestCase_C03_StreamMadeAnew(t *testing.T) {
+	b := bustest.Listening(t)
+	c := b.Conn(t)
+	ref := newSession()
+	o := claim(t, c, ref, "a", bus.Claim{})
+	k := collect(t, c, c.Shard(ref), 1)
+	f := follow(t, c, ref, bus.FollowOptions{Beginning: true})
+	ack := appendMessages(t, o, said("one"))
+	expectWords(t, f, "one")
+	k.await(t, ref, count(1))
+	before := cursor(c, ref, ack.Sequence, 0)
+	if err := c.JetStream().DeleteStream(testContext(t), c.SessionsStream(ref)); err != nil {
+		t.Fatal(err)
+	}
+	other := b.Conn(t) // makes it
+	if other.Epoch(ref) == before.Epoch {
+		t.Fatal("the epoch is the same")
+	}
+	appendMessages(t, claim(t, other, newSession(), "b", bus.Claim{}), said("another session"))
+	next := claim(t, other, ref, "b", bus.Claim{})
+	for range 5 {
+		appendMessages(t, next, said("other"))
+	}
+	if next.Fence() == o.Fence() {
+		next = claim(t, other, ref, "b", next.Claim())
+	}
+	if _, err := o.Append(testContext(t), []schemas.Message{said("late")}, 0); !errors.Is(err, bus.ErrFenced) && !errors.Is(err, bus.ErrTailLost) {
+		t.Errorf("append: %v", err)
+	}
+	expectResync(t, f)
+	if err := <-k.err; !errors.Is(err, bus.ErrTailLost) {
+		t.Errorf("consume log: %v", err)
+	}
+	expectResync(t, follow(t, other, ref, bus.FollowOptions{After: before}))
+}
+
 // Restarting the nodes one after another fails no append and loses nothing.
 func TestCase_B23_B28_RollingRestart(t *testing.T) {
 	if testing.Short() {

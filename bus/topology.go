@@ -173,7 +173,10 @@ func (c *Conn) ensureTopology(ctx context.Context, want Topology) error {
 			epochs[n] = epoch
 		}
 	}
-	c.topology, c.epochs = t, epochs
+	c.topology = t
+	c.mu.Lock()
+	c.mu.epochs = epochs
+	c.mu.Unlock()
 	return c.ensureBuckets(ctx)
 }
 
