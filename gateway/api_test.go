@@ -212,6 +212,7 @@ func TestCase_C22_ARepeatIsNoSecondRun(t *testing.T) {
 }
 
 func TestNoEngine(t *testing.T) {
+	t.Parallel()
 	broker := bustest.Single(t)
 	conn := broker.Conn(t)
 	s := serve(t, conn, impatient)
@@ -240,6 +241,7 @@ func TestNoEngine(t *testing.T) {
 }
 
 func TestBrokerAway(t *testing.T) {
+	t.Parallel()
 	broker := bustest.Listening(t)
 	conn := broker.Conn(t)
 	d := startDouble(t, broker.Conn(t))

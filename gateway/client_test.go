@@ -38,8 +38,12 @@ type served struct {
 	done chan error
 }
 
+// newWorld starts one. The test runs in parallel with others: most of its time it waits.
 func newWorld(t testing.TB, change ...func(*Options)) *world {
 	t.Helper()
+	if p, ok := t.(*testing.T); ok {
+		p.Parallel()
+	}
 	broker := bustest.Single(t)
 	conn := broker.Conn(t)
 	w := &world{t: t, broker: broker, conn: conn, engine: startDouble(t, conn)}

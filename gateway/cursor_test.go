@@ -146,6 +146,7 @@ func TestCase_C03_IdsOutliveGateways(t *testing.T) {
 }
 
 func TestCase_C04_AnExpiredCursorIsSaidToBe(t *testing.T) {
+	t.Parallel()
 	broker := bustest.Single(t)
 	// Fragments live for a second.
 	conn := broker.Connect(t, bus.Options{Topology: bus.Topology{Shards: 2, Replicas: 1, LiveTTL: time.Second}})

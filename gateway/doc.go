@@ -5,7 +5,8 @@
 // Where to read:
 //
 //	gateway.go    options, start and stop, the list of routes
-//	guard.go      who may ask: token, host, origin; what every answer carries
+//	guard.go      who may ask: token, host, origin
+//	observe.go    what every answer carries; the line in the log
 //	request.go    reading bodies, parameters and idempotency keys, strictly
 //	failure.go    errors as HTTP answers
 //	commands.go   create, task, approve, abort
@@ -14,6 +15,7 @@
 //	replay.go     what a watcher missed, read from the broker
 //	sse.go        the wire format and the deadlines of writes
 //	hub.go        one per watched session: follows it and fans out
+//	moment.go     what watchers and /messages take from a hub
 //	hubs.go       which hubs there are; their beginning and end
 //	ring.go       the encoded frames that a hub keeps
 //	taskstate.go  what a session is doing

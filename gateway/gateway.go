@@ -105,7 +105,7 @@ func New(o Options) (*Gateway, error) {
 	g := &Gateway{o: o, conn: o.Conn, log: o.Log, guard: newGuard(o.Token, o.Hosts)}
 	g.stopping, g.stop = context.WithCancel(context.Background())
 	g.hubs, g.replays = newHubs(g), newReplays()
-	g.handler = g.guard.wrap(g.log, g.routes())
+	g.handler = observe(g.log, g.routes())
 	return g, nil
 }
 

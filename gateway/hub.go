@@ -6,6 +6,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"braid/bus"
 	"braid/schemas"
 )
@@ -19,6 +21,7 @@ const wholeFrame = 1<<31 - 1
 // watch.
 type hub struct {
 	conn  *bus.Conn
+	log   zerolog.Logger
 	ref   schemas.SessionRef
 	epoch string
 
@@ -42,9 +45,9 @@ type hub struct {
 	}
 }
 
-func newHub(conn *bus.Conn, ref schemas.SessionRef, ringBytes int) *hub {
+func newHub(conn *bus.Conn, log zerolog.Logger, ref schemas.SessionRef, ringBytes int) *hub {
 	h := &hub{
-		conn: conn, ref: ref, epoch: conn.Epoch(ref),
+		conn: conn, log: log.With().Stringer("session", ref).Logger(), ref: ref, epoch: conn.Epoch(ref),
 		begun: make(chan struct{}), done: make(chan struct{}),
 	}
 	h.mu.ring.limit = ringBytes
@@ -154,8 +157,10 @@ func (h *hub) follow(ctx context.Context, at schemas.Cursor, wait time.Duration)
 				close(h.begun)
 			}
 		case bus.GapEvent:
+			h.log.Warn().Uint64("after", e.After).Uint64("before", e.Before).Msg("frames have expired unseen")
 			h.gap(e)
 		case bus.ResyncEvent:
+			h.log.Warn().Str("reason", e.Reason).Msg("a session is followed anew")
 			return h.begin(ctx, wait, e.Reason)
 		}
 		if err != nil {
@@ -169,11 +174,15 @@ const followAgainAfter = time.Second
 
 // pause waits before the next try, and ends the hub when its context has ended.
 func (h *hub) pause(ctx context.Context, at schemas.Cursor, err error) (schemas.Cursor, error) {
+	if ctx.Err() != nil {
+		return at, errors.Join(ctx.Err(), err)
+	}
+	h.log.Warn().Err(err).Msg("a session can't be followed for now")
 	timer := time.NewTimer(followAgainAfter)
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
-		return at, errors.Join(ctx.Err(), err)
+		return at, ctx.Err()
 	case <-timer.C:
 		return at, nil
 	}
@@ -228,86 +237,4 @@ func (h *hub) cursor() schemas.Cursor {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
 	return h.cursorLocked()
-}
-
-// moment is a session at one position: what a watcher is told when it arrives, and where in the
-// ring it goes on.
-type moment struct {
-	state  taskState
-	cursor schemas.Cursor
-	next   uint64
-	broken int
-	reason string
-}
-
-func (h *hub) momentLocked() moment {
-	return moment{
-		state: h.mu.state, cursor: h.cursorLocked(), next: h.mu.ring.end(),
-		broken: h.mu.broken, reason: h.mu.reason,
-	}
-}
-
-func (h *hub) now() moment {
-	h.mu.RLock()
-	defer h.mu.RUnlock()
-	return h.momentLocked()
-}
-
-// arrive returns everything after a position and the moment behind it; false if the ring does
-// not go back that far, or the hub has not come that far.
-func (h *hub) arrive(at schemas.Position) (rest []*entry, now moment, ok bool) {
-	h.mu.RLock()
-	defer h.mu.RUnlock()
-	number, ok := h.mu.ring.find(at)
-	if !ok || at.Sequence > h.mu.position.Sequence {
-		return nil, moment{}, false
-	}
-	rest, ok = h.mu.ring.from(number, h.mu.ring.limit+maxBody)
-	now = h.momentLocked()
-	now.next = number + uint64(len(rest))
-	return rest, now, ok && now.next == h.mu.ring.end()
-}
-
-// batchBytes bounds what a watcher takes at once.
-const batchBytes = 256 << 10
-
-// read returns the next entries from a number on, none if there are none yet, and what is closed
-// at the next change. ok is false if they have left the ring; broken counts breaks so far.
-func (h *hub) read(number uint64) (batch []*entry, changed <-chan struct{}, broken int, ok bool) {
-	h.mu.RLock()
-	defer h.mu.RUnlock()
-	batch, ok = h.mu.ring.from(number, batchBytes)
-	return batch, h.mu.changed, h.mu.broken, ok
-}
-
-// reach waits until the hub has come to a sequence.
-func (h *hub) reach(ctx context.Context, sequence uint64) error {
-	for {
-		h.mu.RLock()
-		at, changed := h.mu.position.Sequence, h.mu.changed
-		h.mu.RUnlock()
-		if at >= sequence {
-			return nil
-		}
-		select {
-		case <-changed:
-		case <-h.done:
-			return errHubEnded
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-}
-
-// tail is what the history does not hold yet.
-type tail struct {
-	moment
-	log      uint64 // sequence of the last recorded frame
-	partials []schemas.Message
-}
-
-func (h *hub) tail() tail {
-	h.mu.RLock()
-	defer h.mu.RUnlock()
-	return tail{moment: h.momentLocked(), log: h.mu.log, partials: h.mu.partials.messages()}
 }

@@ -5,6 +5,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"braid/bus"
 	"braid/schemas"
 )
@@ -13,6 +15,7 @@ import (
 // after the last one left, so that a page that is reloaded finds it again.
 type hubs struct {
 	conn      *bus.Conn
+	log       zerolog.Logger
 	linger    time.Duration
 	wait      time.Duration
 	ringBytes int
@@ -39,7 +42,10 @@ type lease struct {
 }
 
 func newHubs(g *Gateway) *hubs {
-	s := &hubs{conn: g.conn, linger: g.o.Linger, wait: g.o.QueryWait, ringBytes: g.o.RingBytes}
+	s := &hubs{
+		conn: g.conn, log: g.log,
+		linger: g.o.Linger, wait: g.o.QueryWait, ringBytes: g.o.RingBytes,
+	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.mu.byRef = map[schemas.SessionRef]*lease{}
 	return s
@@ -90,7 +96,7 @@ func (s *hubs) take(ref schemas.SessionRef) (*lease, error) {
 // startLocked starts a hub. REQUIRES: s.mu is held.
 func (s *hubs) startLocked(ref schemas.SessionRef) *lease {
 	ctx, cancel := context.WithCancel(s.ctx)
-	l := &lease{hub: newHub(s.conn, ref, s.ringBytes), cancel: cancel}
+	l := &lease{hub: newHub(s.conn, s.log, ref, s.ringBytes), cancel: cancel}
 	s.mu.byRef[ref] = l
 	s.running.Go(func() {
 		defer cancel()

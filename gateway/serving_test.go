@@ -17,6 +17,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"braid/bus"
 	"braid/bus/bustest"
 	"braid/schemas"
 )
@@ -154,7 +155,7 @@ func slowClient(t testing.TB, s *served, path string) net.Conn {
 
 func TestCase_F09_ASlowClientHoldsNobodyUp(t *testing.T) {
 	w := newWorld(t, func(o *Options) {
-		o.RingBytes, o.WriteTimeout, o.Heartbeat = 256<<10, 300*time.Millisecond, time.Hour
+		o.RingBytes, o.WriteTimeout, o.Heartbeat = 256<<10, time.Second, time.Hour
 	})
 	s := w.engine.open("s")
 	slow := slowClient(t, w.served, "/v1/sessions/s/stream")
@@ -409,6 +410,7 @@ func TestADeletedSession(t *testing.T) {
 
 // While the broker is away streams stay open, and go on when it is back.
 func TestStreamOutlivesTheBroker(t *testing.T) {
+	t.Parallel()
 	broker := bustest.Listening(t)
 	d := startDouble(t, broker.Conn(t))
 	s := d.open("s")
@@ -429,4 +431,55 @@ func TestStreamOutlivesTheBroker(t *testing.T) {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 	d.stop()
+}
+
+// A gap in the middle of a live stream is told to everybody, with how the session stands.
+func TestALiveGap(t *testing.T) {
+	w := newWorld(t)
+	s := w.engine.open("s")
+	before := s.say(&schemas.RequestBegin{})
+	e := w.openStream("/v1/sessions/s/stream", "")
+	e.state()
+	h, release, err := w.g.hubs.use(testContext(t), s.ref)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer release()
+	h.gap(bus.GapEvent{After: before, Before: before + 5})
+	e.resync()
+	if state := e.state(); state.State != stateRunning {
+		t.Errorf("state %+v", state)
+	}
+	s.speak(1)
+	e.take(4)
+	if _, _, ok := h.arrive(schemas.Position{Sequence: before}); ok {
+		t.Error("a cursor before the gap is continued behind it")
+	}
+}
+
+func TestServeReportsItsListener(t *testing.T) {
+	g, err := New(Options{Conn: bustest.Single(t).Conn(t), Token: testToken})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Close()
+	if err := g.Serve(testContext(t), l); err == nil {
+		t.Error("a closed listener is no error")
+	}
+}
+
+func TestAPanicCutsTheConnectionAndIsLogged(t *testing.T) {
+	buffer, log := logBuffer()
+	server := httptest.NewServer(observe(log, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("ouch") })))
+	if _, err := (&served{t: t, url: server.URL}).request(testContext(t), "GET", "/", ""); err == nil {
+		t.Error("the client got an answer")
+	}
+	server.Close()
+	if !strings.Contains(buffer.String(), "ouch") {
+		t.Errorf("log: %s", buffer)
+	}
 }
