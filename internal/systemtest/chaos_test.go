@@ -35,8 +35,8 @@ func TestChaos(t *testing.T) {
 	until := time.Now().Add(*chaosFlag)
 	modes := []schemas.ApprovalMode{schemas.ApproveAll, schemas.ApproveAll, schemas.ApproveAsk}
 	var clients []*chaosClient
-	for i := range 6 {
-		s := w.newSession(t, fmt.Sprintf("chaos-%d", i%3), modes[i/2])
+	for i := range *manyFlag {
+		s := w.newSession(t, fmt.Sprintf("chaos-%d", i%3), modes[i/2%3])
 		clients = append(clients, &chaosClient{s: s, random: rand.New(rand.NewPCG(w.random.Uint64(), 0)), ends: map[string]int{}})
 	}
 	var wg sync.WaitGroup
@@ -175,7 +175,7 @@ func (w *world) strike(until time.Time) map[string]int {
 			w.broker.Start(w.t, node)
 		}
 		strikes[what+" "+p.bin]++
-		<-time.After(w.upTo(2 * time.Second))
+		<-time.After(w.upTo(*pauseFlag))
 	}
 	return strikes
 }

@@ -17,6 +17,8 @@
 //
 //	-rounds N    strike each blow N times and log the median
 //	-chaos D     how long TestChaos strikes at random; 0 leaves it out
+//	-pause D     the longest pause between two of these strikes
+//	-sessions N  how many sessions are at work meanwhile
 //	-cluster     do so on a broker of three nodes
 //	-seed N      repeat the random choices of a run, as far as they decide
 //	-artifacts   keep the logs of all processes, see go help testflag

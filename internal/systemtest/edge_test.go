@@ -1,6 +1,7 @@
 package systemtest
 
 import (
+	"context"
 	"net/http"
 	"sync"
 	"testing"
@@ -192,5 +193,30 @@ func TestIdempotencyKeys(t *testing.T) {
 	}
 	same("after all engines changed", s.post("once", key))
 	s.wantEffects("asked")
+	s.verify()
+}
+
+// A task that nobody was there to take runs once engines are there, also when its client gave up
+// waiting and asked again.
+func TestTaskWithoutEngines(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, layout{engines: 2, toolrunners: 1})
+	s := w.newSession(t, "quick", schemas.ApproveAll)
+	s.rest()
+	for _, e := range w.engines {
+		e.kill()
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	body := map[string]any{"prompt": "is anybody there?"}
+	if r, err := w.api.once(ctx, http.MethodPost, s.path("tasks"), "the-task", body); err == nil {
+		t.Errorf("answered without an engine: %d %s", r.status, r.body)
+	}
+	s.tasks = 1
+	at := time.Now()
+	w.restart(w.engines[0])
+	end := s.ends(schemas.StopCompleted)
+	t.Logf("from the engine's start to the end of the task: %s", end.at.Sub(at).Round(time.Millisecond))
+	w.api.post(s.path("tasks"), "the-task", body).accepted(t)
 	s.verify()
 }

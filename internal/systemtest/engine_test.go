@@ -3,6 +3,7 @@ package systemtest
 import (
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -212,4 +213,42 @@ func TestHandOver(t *testing.T) {
 		s.verify()
 		return time.Since(at)
 	})
+}
+
+// An engine that is killed with many sessions in motion: all of them go on elsewhere.
+func TestBusyEngineKilled(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, layout{engines: 3, toolrunners: 1})
+	for _, e := range w.engines[1:] { // all sessions go to the first
+		e.kill()
+	}
+	sessions := make([]*session, 24)
+	for i := range sessions {
+		sessions[i] = w.newSession(t, "talk", schemas.ApproveAll)
+	}
+	var wg sync.WaitGroup
+	for _, s := range sessions {
+		s.tasks++
+		wg.Go(func() { s.post("tell me a story", s.ref.ID+"-task") })
+	}
+	wg.Wait()
+	fences := make([]uint64, len(sessions))
+	for i, s := range sessions {
+		s.deltas(1)
+		_, fences[i] = w.owner(s.ref)
+	}
+	for _, e := range w.engines[1:] {
+		w.restart(e)
+	}
+	at := w.engines[0].kill()
+	var took []time.Duration
+	for i, s := range sessions {
+		took = append(took, s.nextUnder(fences[i]).at.Sub(at).Round(time.Millisecond))
+	}
+	slices.Sort(took)
+	t.Logf("%d sessions: the first new message after %s, median %s, last %s", len(took), took[0], took[len(took)/2], took[len(took)-1])
+	for _, s := range sessions {
+		s.ends(schemas.StopCompleted)
+		s.verify()
+	}
 }

@@ -16,6 +16,8 @@ import (
 var (
 	roundsFlag  = flag.Int("rounds", 1, "strike each blow so often")
 	chaosFlag   = flag.Duration("chaos", 10*time.Second, "how long to strike at random; 0 leaves it out")
+	pauseFlag   = flag.Duration("pause", 2*time.Second, "the longest pause between two random strikes")
+	manyFlag    = flag.Int("sessions", 6, "sessions in the random strikes' world")
 	clusterFlag = flag.Bool("cluster", false, "strike at random on a broker of three nodes")
 	seedFlag    = flag.Uint64("seed", 0, "what random choices follow from; 0 takes another one each time")
 )

@@ -47,11 +47,6 @@ type world struct {
 
 func newWorld(t *testing.T, l layout) *world {
 	t.Helper()
-	seed := *seedFlag
-	if seed == 0 {
-		seed = rand.Uint64()
-	}
-	t.Logf("random choices: -seed %d", seed)
 	scripts, err := filepath.Abs("testdata/scripts")
 	if err != nil {
 		t.Fatal(err)
@@ -59,7 +54,7 @@ func newWorld(t *testing.T, l layout) *world {
 	if l.scripts != "" {
 		scripts = l.scripts
 	}
-	w := &world{t: t, dir: t.TempDir(), scripts: scripts, random: rand.New(rand.NewPCG(seed, 0))}
+	w := &world{t: t, dir: t.TempDir(), scripts: scripts, random: newRandom(t)}
 	if l.prepare != nil {
 		l.prepare(w.random)
 	}
@@ -174,6 +169,17 @@ func (w *world) owner(ref schemas.SessionRef) (owner *process, fence uint64) {
 	}
 	w.t.Fatalf("%s is owned by %s, which is none of our engines", ref, c.Instance)
 	return nil, 0
+}
+
+// newRandom is where a test's random choices come from.
+func newRandom(t *testing.T) *rand.Rand {
+	t.Helper()
+	seed := *seedFlag
+	if seed == 0 {
+		seed = rand.Uint64()
+	}
+	t.Logf("random choices: -seed %d", seed)
+	return rand.New(rand.NewPCG(seed, 0))
 }
 
 // eventually tries until it holds.
