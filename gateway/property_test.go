@@ -260,7 +260,7 @@ func TestPagesOfHistory(t *testing.T) {
 			}
 			break
 		}
-		if page.Cursor != "" || len(page.Partials) != 0 || page.Next == "" {
+		if page.Cursor != "" || len(page.Partials) != 0 || page.Next == "" || len(page.Messages) == 0 {
 			t.Errorf("a page amid the history: %+v", page)
 		}
 		after = page.Next

@@ -154,20 +154,24 @@ func (g *Gateway) history(ctx context.Context, h *hub, after schemas.Position, l
 	tail := h.tail()
 	end := tail.cursor.Position
 	view := messagesView{Messages: []messageView{}}
-	page, err := g.conn.AskMessages(ctx, h.ref, tail.log, bus.MessagesArgs{After: after, Limit: limit})
-	if err != nil {
-		return view, err
-	}
-	view.More = page.More
-	for _, m := range page.Messages {
-		if m.Position.Compare(end) > 0 {
-			view.More = false
-			break
+	view.More = true
+	// A page of the trace may hold nothing but what clients are not shown.
+	for view.More && len(view.Messages) == 0 {
+		page, err := g.conn.AskMessages(ctx, h.ref, tail.log, bus.MessagesArgs{After: after, Limit: limit})
+		if err != nil {
+			return view, err
 		}
-		after = m.Position
-		if m.Message.Visible() || isPrompt(m.Message) {
-			id := schemas.Cursor{Epoch: h.epoch, Position: m.Position}.String()
-			view.Messages = append(view.Messages, messageView{ID: id, Message: m.Message})
+		view.More = page.More && len(page.Messages) > 0
+		for _, m := range page.Messages {
+			if m.Position.Compare(end) > 0 {
+				view.More = false
+				break
+			}
+			after = m.Position
+			if m.Message.Visible() || isPrompt(m.Message) {
+				id := schemas.Cursor{Epoch: h.epoch, Position: m.Position}.String()
+				view.Messages = append(view.Messages, messageView{ID: id, Message: m.Message})
+			}
 		}
 	}
 	if view.More {
