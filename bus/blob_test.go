@@ -88,6 +88,7 @@ func TestLargestFrame(t *testing.T) {
 
 // A blob that is gone costs its message, not the session: readers go on, and can tell.
 func TestLostBlob(t *testing.T) {
+	t.Parallel()
 	b := pool.Single(t)
 	c := b.Conn(t)
 	ref := newSession()

@@ -154,6 +154,7 @@ func TestConsumeLogBatches(t *testing.T) {
 }
 
 func TestConsumeLogEnds(t *testing.T) {
+	t.Parallel()
 	b := pool.Single(t)
 	c := b.Conn(t)
 	ref := newSession()

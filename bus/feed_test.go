@@ -115,6 +115,7 @@ func awaitExpiry(t testing.TB, c *bus.Conn, ref schemas.SessionRef, left int) {
 // Live frames expire. Readers that come later are told, get what is recorded, and no fragment
 // without its beginning; a cursor in the stretch is refused.
 func TestCase_C04_ExpiredFrames(t *testing.T) {
+	t.Parallel()
 	c := shortLived(t)
 	ref := newSession()
 	start := schemas.New(testNow, schemas.TextFragment(schemas.PhaseStart, ""))
@@ -164,6 +165,7 @@ func TestCase_C04_ExpiredFrames(t *testing.T) {
 
 // A frame is lost by the feed and has expired by the time it is missed.
 func TestFollowHoleThatCannotBeFilled(t *testing.T) {
+	t.Parallel()
 	c := shortLived(t)
 	ref := newSession()
 	o := claim(t, c, ref, "a", bus.Claim{})

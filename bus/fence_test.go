@@ -147,6 +147,7 @@ func TestCase_B09_EqualNumbersInTwoSessions(t *testing.T) {
 
 // A session whose claim is gone takes no frame: whatever removed it, nobody owns the session.
 func TestAppendWithoutAClaim(t *testing.T) {
+	t.Parallel()
 	pool.Each(t, func(t *testing.T, b *bustest.Broker) {
 		c := b.Conn(t)
 		ref := newSession()

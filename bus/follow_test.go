@@ -155,6 +155,7 @@ func TestCase_C01_C02_CursorInsideAFrame(t *testing.T) {
 }
 
 func TestCase_C02_C03_CursorOfAnotherStream(t *testing.T) {
+	t.Parallel()
 	b := bustest.Single(t)
 	c := b.Conn(t)
 	ref := newSession()

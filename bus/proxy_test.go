@@ -130,6 +130,7 @@ func awaitStored(t testing.TB, c *bus.Conn, ref schemas.SessionRef, want string)
 // The broker stores a frame and its acknowledgement is lost, with the connection: the owner
 // tries again on a new one, and the frame is there once.
 func TestCase_B10_AckLostWithTheConnection(t *testing.T) {
+	t.Parallel()
 	b, p, c := throughProxy(t)
 	watcher := b.Conn(t)
 	ref := newSession()
@@ -161,6 +162,7 @@ func TestCase_B10_AckLostWithTheConnection(t *testing.T) {
 // The same, and another claims before the owner can hear: it finds out, whatever it was told of
 // its frame, and the new owner has read the frame.
 func TestCase_B10_AckLostAndClaimedAway(t *testing.T) {
+	t.Parallel()
 	b, p, c := throughProxy(t)
 	watcher := b.Conn(t)
 	ref := newSession()
@@ -187,6 +189,7 @@ func TestCase_B10_AckLostAndClaimedAway(t *testing.T) {
 // The broker hears nothing for longer than an acknowledgement stays fresh: what comes then starts
 // no effect, and Confirm gets one that does.
 func TestConfirmAfterSilence(t *testing.T) {
+	t.Parallel()
 	_, p, c := throughProxy(t)
 	ref := newSession()
 	o := claim(t, c, ref, "a", bus.Claim{})

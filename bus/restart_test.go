@@ -13,6 +13,7 @@ import (
 // A restart of the broker ends nothing: the owner appends on, followers and the trace's reader
 // get every frame once and in order.
 func TestCase_B06_BrokerRestart(t *testing.T) {
+	t.Parallel()
 	b := bustest.Listening(t)
 	c := b.Conn(t)
 	ref := newSession()
@@ -41,6 +42,7 @@ func TestCase_B06_BrokerRestart(t *testing.T) {
 // While the broker is away another owner takes the session, by another connection. The old one
 // comes back and must find out before it appends.
 func TestOwnerLooksBeforeItGoesOn(t *testing.T) {
+	t.Parallel()
 	b := bustest.Listening(t)
 	c := b.Conn(t)
 	ref := newSession()
@@ -92,6 +94,7 @@ func (l lost) goBack(t testing.TB) {
 // The broker loses acknowledged frames. Their owner, who holds them in memory, stops; followers
 // and the trace's reader, who have seen them, say so instead of going on as if nothing happened.
 func TestCase_B13_B14_TailLost(t *testing.T) {
+	t.Parallel()
 	b := bustest.Listening(t)
 	c := b.Conn(t)
 	ref := newSession()
@@ -126,6 +129,7 @@ func TestCase_B13_B14_TailLost(t *testing.T) {
 // The claim itself is lost and its sequence given to another one: two processes hold the same
 // fence. The nonce tells them apart.
 func TestCase_B14_FenceGivenOutTwice(t *testing.T) {
+	t.Parallel()
 	b := bustest.Listening(t)
 	c := b.Conn(t)
 	ref := newSession()
@@ -150,6 +154,7 @@ func TestCase_B14_FenceGivenOutTwice(t *testing.T) {
 // The stream is deleted and made anew while everybody is connected: its sequences begin again,
 // and mean something else.
 func TestCase_C03_StreamMadeAnew(t *testing.T) {
+	t.Parallel()
 	b := bustest.Listening(t)
 	c := b.Conn(t)
 	ref := newSession()
@@ -187,6 +192,7 @@ func TestCase_C03_StreamMadeAnew(t *testing.T) {
 
 // Restarting the nodes one after another fails no append and loses nothing.
 func TestCase_B23_B28_RollingRestart(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("a cluster takes seconds to start; left out with -short")
 	}

@@ -26,6 +26,7 @@ var soakTime = flag.Duration("soak", 5*time.Second, "how long TestSoak runs")
 //
 //	go test ./bus -run Soak -soak 5m -timeout 10m
 func TestSoak(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("a soak; left out with -short")
 	}

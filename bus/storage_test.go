@@ -15,6 +15,7 @@ import (
 // The store is full: an append waits, says why when its time is up, and starts nothing. Reading
 // goes on, and so does everything once a session is deleted.
 func TestCase_B18_StorageFull(t *testing.T) {
+	t.Parallel()
 	b := bustest.Custom(t, bus.ServerOptions{MaxStore: 8 << 20}, bus.Topology{})
 	c := b.Conn(t)
 	ref := newSession()

@@ -13,6 +13,7 @@ import (
 // A new owner reads through a node that was down while thousands of frames were stored and is
 // still catching up. Any replica may answer a read; what counts is that none is missing.
 func TestTakeoverThroughANodeThatLags(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("a cluster takes seconds to start; left out with -short")
 	}
