@@ -172,14 +172,24 @@ func (s *stack) startToolrunner(b *testing.B, url string) {
 // awaitTools waits until the toolrunner's tools are announced: sessions snapshot them once.
 func (s *stack) awaitTools(b *testing.B) {
 	b.Helper()
-	for range 500 {
+	eventually(b, "no toolrunner announced its tools", func() bool {
 		all, err := s.conn.Announcements(context.Background(), "default")
-		if err == nil && len(all) > 0 {
-			return
+		return err == nil && len(all) > 0
+	})
+}
+
+func eventually(b *testing.B, what string, ok func() bool) {
+	b.Helper()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	limit := time.After(30 * time.Second)
+	for !ok() {
+		select {
+		case <-tick.C:
+		case <-limit:
+			b.Fatal(what)
 		}
-		<-time.After(10 * time.Millisecond)
 	}
-	b.Fatal("no toolrunner announced its tools")
 }
 
 func (s *stack) send(b *testing.B, c schemas.Command) {

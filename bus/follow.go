@@ -72,8 +72,9 @@ type Follower struct {
 	suspect int // how often the stream seemed to have lost what was delivered
 }
 
-// Follow opens a follower. It subscribes at once, so that what is stored from then on is
-// delivered; reading starts with the first Next. Close it when done.
+// Follow opens a follower. It subscribes at once, and without a cursor it finds its place at once,
+// so that what is stored from then on is delivered; reading starts with the first Next. Close it
+// when done.
 func (c *Conn) Follow(ctx context.Context, ref schemas.SessionRef, o FollowOptions) (*Follower, error) {
 	if err := ref.Validate(); err != nil {
 		return nil, err
@@ -86,7 +87,14 @@ func (c *Conn) Follow(ctx context.Context, ref schemas.SessionRef, o FollowOptio
 	if err != nil {
 		return nil, fmt.Errorf("follow %s: %w", ref, err)
 	}
-	return &Follower{c: c, ref: ref, options: o, feed: feed, visible: newVisibility()}, nil
+	f := &Follower{c: c, ref: ref, options: o, feed: feed, visible: newVisibility()}
+	if !o.Beginning && o.After.IsZero() {
+		if err := f.start(ctx); err != nil { // "now" is here, not at the first Next
+			f.Close()
+			return nil, fmt.Errorf("follow %s: %w", ref, err)
+		}
+	}
+	return f, nil
 }
 
 // Close ends the follower and waits for its goroutine. It may be called from any goroutine and
@@ -268,7 +276,8 @@ func (f *Follower) listen(ctx context.Context) error {
 	case m := <-f.feed.messages:
 		return f.receive(ctx, m)
 	case <-f.feed.disturbance:
-		return nil // seen above
+		f.feed.disturb() // the signal is taken: keep it until it is dealt with
+		return nil
 	case <-timer.C:
 		return f.glance(ctx)
 	case <-f.feed.done:

@@ -91,8 +91,10 @@ func check(in io.Reader, out io.Writer, checker *schemas.Checker) error {
 		if line == "" || strings.HasPrefix(line, ":") || strings.HasPrefix(line, "retry:") {
 			continue
 		}
-		if strings.HasPrefix(line, "event:") { // control: its data is no message
-			lines.Scan()
+		if strings.HasPrefix(line, "event:") { // control, up to the blank line: it holds no message
+			for lines.Scan() && strings.TrimSuffix(lines.Text(), "\r") != "" {
+				n++
+			}
 			n++
 			continue
 		}

@@ -69,6 +69,16 @@ func TestDevServesRun(t *testing.T) {
 	}
 }
 
+// What curl saved of an event stream can be checked as it is.
+func TestCheckReadsAnEventStream(t *testing.T) {
+	saved := "event: task_state\nid: e1-4.0\ndata: {\"state\":\"running\"}\n\n: heartbeat\n\n" +
+		"id: e1-5.0\ndata: {\"timestamp\":\"\",\"type\":\"event_msg\",\"payload\":{\"type\":\"request_begin\"}}\n\n"
+	var out bytes.Buffer
+	if code := run(context.Background(), []string{"check", "--from-middle", "-"}, strings.NewReader(saved), &out, &out); !strings.Contains(out.String(), "1 messages") {
+		t.Errorf("%d: %s", code, &out)
+	}
+}
+
 // A second process on the data directory is refused, and told what to do.
 func TestCase_E04_DataInUse(t *testing.T) {
 	data := t.TempDir()
