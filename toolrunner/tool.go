@@ -52,7 +52,7 @@ type Limits struct {
 	OutputCap int
 	// FullCap bounds the untruncated text that is kept beside it, in bytes; 64 MiB.
 	FullCap int64
-	// Pause is the least time between two fragments, so that small writes share one; 5 ms. The
+	// Pause is the least time between two fragments, so that small writes share one; 1 ms. The
 	// first byte after a quiet time never waits.
 	Pause time.Duration
 	// FragmentSize bounds a fragment, in bytes; 16 KiB. That much output waits for no pause.
@@ -65,7 +65,7 @@ type Limits struct {
 const (
 	defaultGrace        = 800 * time.Millisecond
 	defaultFullCap      = 64 << 20
-	defaultPause        = 5 * time.Millisecond
+	defaultPause        = time.Millisecond
 	defaultFragmentSize = 16 << 10
 	// minFragmentSize leaves room for any rune.
 	minFragmentSize = 4
