@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
@@ -83,9 +84,7 @@ func (a *apiClient) do(ctx context.Context, method, path string, body any, heade
 	if err != nil {
 		return nil, err
 	}
-	for name, values := range header {
-		request.Header[name] = values
-	}
+	maps.Copy(request.Header, header)
 	request.Header.Set("Authorization", "Bearer "+a.token)
 	if body != nil {
 		request.Header.Set("Content-Type", "application/json")
@@ -171,8 +170,7 @@ func (a *apiClient) follow(ctx context.Context, session, cursor string, take fun
 		case errors.As(err, &refused) && refused.Code != schemas.CodeUnavailable, tries >= reconnectTries:
 			return err
 		}
-		var handler *handlerError
-		if errors.As(err, &handler) {
+		if handler, ok := errors.AsType[*handlerError](err); ok {
 			return handler.err
 		}
 		select {

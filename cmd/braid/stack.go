@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -208,8 +209,8 @@ func (s *stack) stop(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, stopBound)
 	defer cancel()
 	var errs []error
-	for i := len(s.stops) - 1; i >= 0; i-- {
-		errs = append(errs, s.stops[i](ctx))
+	for _, v := range slices.Backward(s.stops) {
+		errs = append(errs, v(ctx))
 	}
 	s.stops = nil
 	s.work.Wait()
