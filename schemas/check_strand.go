@@ -76,11 +76,14 @@ func (s *strand) checkOwnVisibility(m Message) {
 // add takes the next message of the session.
 func (s *strand) add(e Entry) {
 	m := e.Message
-	switch m.Payload.(type) {
+	switch p := m.Payload.(type) {
 	case nil, *Unknown, *CommandOutcome, *Checkpoint, *Subagent, *SessionMeta:
 		return // may stand anywhere, also between messages that belong together
 	case *OwnerChanged:
 		s.mayRun() // as if nothing had happened
+		if p.Gap {
+			s.tear()
+		}
 		return
 	}
 	if m.Partial() && s.view == ViewRecorded {

@@ -83,6 +83,9 @@ func (c *Command) Validate() error {
 	if err := c.Session.Validate(); err != nil {
 		return err
 	}
+	if err := c.strayBody(); err != nil {
+		return err
+	}
 	missing := func(field string) error {
 		return &Error{Code: CodeInvalid, Field: field, Message: "a command of type " + string(c.Type) + " needs " + field}
 	}
@@ -111,6 +114,25 @@ func (c *Command) Validate() error {
 		return nil
 	}
 	return &Error{Code: CodeInvalid, Field: "type", Message: "unknown command type " + string(c.Type)}
+}
+
+// strayBody refuses a body that belongs to another type: a sender that sets one means something
+// that would not happen.
+func (c *Command) strayBody() error {
+	for _, b := range []struct {
+		of  CommandType
+		set bool
+	}{
+		{CommandCreate, c.Create != nil},
+		{CommandTask, c.Task != nil},
+		{CommandApprove, c.Approve != nil},
+		{CommandAbort, c.Abort != nil},
+	} {
+		if b.set && b.of != c.Type {
+			return &Error{Code: CodeInvalid, Field: string(b.of), Message: "a command of type " + string(c.Type) + " takes no " + string(b.of)}
+		}
+	}
+	return nil
 }
 
 func (b *CreateBody) validate() error {

@@ -392,7 +392,10 @@ type OwnerChanged struct {
 	From string `json:"from"`
 	To   string `json:"to"`
 	// Cause is "lost" (the old engine is gone) or "handover" (it let go).
-	Cause string         `json:"cause"`
+	Cause string `json:"cause"`
+	// Gap is set when fragments before had expired by then: the complete messages of what was being
+	// streamed need not be all that was streamed.
+	Gap   bool           `json:"gap,omitzero"`
 	Extra jsontext.Value `json:",embed"`
 }
 

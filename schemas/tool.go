@@ -1,6 +1,10 @@
 package schemas
 
-import "github.com/go-json-experiment/json/jsontext"
+import (
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
 
 // Permission says what a tool may touch.
 type Permission string
@@ -145,8 +149,10 @@ type ToolRecord struct {
 	Nonce      string `json:"nonce,omitzero"`
 	// Result is set when the call is done.
 	Result *ToolResult `json:"result,omitzero"`
-	// Sequence is the record's place in its stream; readers fill it in.
-	Sequence uint64 `json:"-"`
+	// Sequence is the record's place in its stream, Stored when the broker stored it, by the
+	// broker's clock; readers fill them in.
+	Sequence uint64    `json:"-"`
+	Stored   time.Time `json:"-"`
 }
 
 // ToolResult is the whole result of a call: the text the fragments add up to, terminal note
