@@ -22,7 +22,8 @@ func (t CommandType) Control() bool {
 	return false
 }
 
-// Command is one request to a session. Exactly the body that belongs to its type is set.
+// Command is one request to a session. The body that belongs to its type is set; others are
+// ignored.
 // Its ID is the caller's idempotency key: the same id is applied once.
 type Command struct {
 	ID      string      `json:"id"`
@@ -83,9 +84,6 @@ func (c *Command) Validate() error {
 	if err := c.Session.Validate(); err != nil {
 		return err
 	}
-	if err := c.strayBody(); err != nil {
-		return err
-	}
 	missing := func(field string) error {
 		return &Error{Code: CodeInvalid, Field: field, Message: "a command of type " + string(c.Type) + " needs " + field}
 	}
@@ -114,25 +112,6 @@ func (c *Command) Validate() error {
 		return nil
 	}
 	return &Error{Code: CodeInvalid, Field: "type", Message: "unknown command type " + string(c.Type)}
-}
-
-// strayBody refuses a body that belongs to another type: a sender that sets one means something
-// that would not happen.
-func (c *Command) strayBody() error {
-	for _, b := range []struct {
-		of  CommandType
-		set bool
-	}{
-		{CommandCreate, c.Create != nil},
-		{CommandTask, c.Task != nil},
-		{CommandApprove, c.Approve != nil},
-		{CommandAbort, c.Abort != nil},
-	} {
-		if b.set && b.of != c.Type {
-			return &Error{Code: CodeInvalid, Field: string(b.of), Message: "a command of type " + string(c.Type) + " takes no " + string(b.of)}
-		}
-	}
-	return nil
 }
 
 func (b *CreateBody) validate() error {
