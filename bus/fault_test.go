@@ -22,6 +22,7 @@ func TestWorkStorm(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a cluster takes seconds to start; left out with -short")
 	}
+	t.Parallel()
 	b := bustest.Cluster(t)
 	s := newStorm(t, b)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
@@ -317,6 +318,7 @@ func (s *storm) check(ctx context.Context) {
 // TestCase_B25_a_command_outlasts_the_broker: the client's own retries cover too little, so the
 // command's sender goes on until its own time is over, and stores it once.
 func TestCase_B25_a_command_outlasts_the_broker(t *testing.T) {
+	t.Parallel()
 	b := bustest.Listening(t)
 	c := b.Conn(t)
 	ref := schemas.SessionRef{Project: "p", ID: "s"}
@@ -350,6 +352,7 @@ func TestCase_B25_a_command_outlasts_the_broker(t *testing.T) {
 
 // TestBrokerAway: life, fragments and services over a restart of the broker.
 func TestBrokerAway(t *testing.T) {
+	t.Parallel()
 	b := bustest.Listening(t)
 	c, other := b.Conn(t), b.Conn(t)
 	ref := schemas.SessionRef{Project: "p", ID: "s"}

@@ -175,7 +175,7 @@ func (c *Conn) toolRecord(ctx context.Context, s stored) (schemas.ToolRecord, er
 	if err := schemas.DecodeJSON(body, &rec); err != nil {
 		return schemas.ToolRecord{}, err
 	}
-	rec.Sequence = s.Sequence
+	rec.Sequence, rec.Stored = s.Sequence, s.Time
 	return rec, nil
 }
 

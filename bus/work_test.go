@@ -23,6 +23,7 @@ type workTest struct {
 
 // TestWork runs them on one node and on three, beside one another.
 func TestWork(t *testing.T) {
+	t.Parallel() // after TestWorkAlone
 	tests := slices.Concat(commandTests, deliverTests, livenessTests, runningTests, scheduleTests,
 		recordTests, toolTests, fragmentTests, registryTests, queryTests)
 	pool.Each(t, func(t *testing.T, b *bustest.Broker) {
