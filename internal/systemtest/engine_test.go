@@ -252,3 +252,32 @@ func TestBusyEngineKilled(t *testing.T) {
 		s.verify()
 	}
 }
+
+// A task whose owners are lost again and again before they get anything done is given up in the
+// end, and its session is free.
+func TestTaskThatLosesEveryOwner(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, layout{engines: 2, toolrunners: 1})
+	s := w.newSession(t, "talk", schemas.ApproveAll)
+	s.task("tell me a story")
+	s.deltas(1)
+	var end *schemas.TaskEnd
+	lost := 0
+	for ; end == nil; lost++ {
+		owner, fence := w.owner(s.ref)
+		owner.kill()
+		w.restart(owner)
+		s.nextUnder(fence)
+		// The one that gives up does so at once.
+		if a, ok := s.look(&s.read, time.After(500*time.Millisecond), func(a arrival) bool { return a.Message.Kind() == schemas.KindTaskEnd }); ok {
+			end = a.Message.Payload.(*schemas.TaskEnd)
+		}
+	}
+	t.Logf("given up after %d owners were lost: %+v", lost, end)
+	if end.Status != schemas.StopFailed {
+		t.Errorf("the task ended %+v", end)
+	}
+	s.task("tell me another one")
+	s.ends(schemas.StopCompleted)
+	s.verify()
+}

@@ -26,7 +26,7 @@ var (
 var binaries string
 
 // worldsAtOnce is how many tests run at once: they mostly wait.
-const worldsAtOnce = "4"
+const worldsAtOnce = "6"
 
 func TestMain(m *testing.M) {
 	flag.Parse()
