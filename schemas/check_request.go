@@ -62,6 +62,7 @@ func (s *strand) tokenUsage() {
 		s.request = requestUnknown
 	case requestOpen:
 		s.due = due{requestEnd: true, at: s.out.at}
+	case requestUnknown: // its begin is not in this view
 	}
 }
 

@@ -59,6 +59,7 @@ func (s *strand) enter(m Message) bool {
 		if _, ok := m.Payload.(*RequestBegin); ok {
 			s.begin()
 		}
+	case taskRunning, taskAborted: // seen above
 	}
 	return true
 }
