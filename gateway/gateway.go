@@ -85,8 +85,8 @@ type Gateway struct {
 	hubs    *hubs
 	replays replays
 	ready   readiness
-	// stopping is closed when streams are to end.
-	stopping context.Context
+	// stopping ends when streams are to end.
+	stopping context.Context //nolint:containedctx // the gateway's own life, not a caller's
 	stop     context.CancelFunc
 }
 
@@ -155,9 +155,13 @@ func (g *Gateway) Serve(ctx context.Context, l net.Listener) error {
 		if shutdown := server.Shutdown(wait); shutdown != nil {
 			g.log.Warn().Err(shutdown).Msg("requests are cut off")
 		}
-		<-served
+		if ended := <-served; !errors.Is(ended, http.ErrServerClosed) {
+			g.log.Warn().Err(ended).Msg("the listener failed while it was closed")
+		}
 	}
-	server.Close()
+	if cut := server.Close(); cut != nil {
+		g.log.Debug().Err(cut).Msg("close what is left of connections")
+	}
 	g.Close()
 	if err != nil {
 		return fmt.Errorf("serve HTTP: %w", err)

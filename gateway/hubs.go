@@ -19,7 +19,7 @@ type hubs struct {
 	linger    time.Duration
 	wait      time.Duration
 	ringBytes int
-	ctx       context.Context
+	ctx       context.Context //nolint:containedctx // the life of all hubs, not a caller's
 	cancel    context.CancelFunc
 	running   sync.WaitGroup
 

@@ -9,6 +9,7 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -128,13 +129,10 @@ func parameters(r *http.Request, known ...string) (url.Values, error) {
 	for name, given := range values {
 		refused := &schemas.Error{Code: schemas.CodeInvalid, Field: shorten(name)}
 		refused.Message = "there is no such parameter"
-		for _, k := range known {
-			if k == name {
-				refused.Message = "the parameter is given twice"
-				if len(given) == 1 {
-					refused = nil
-				}
-				break
+		if slices.Contains(known, name) {
+			refused.Message = "the parameter is given twice"
+			if len(given) == 1 {
+				refused = nil
 			}
 		}
 		if refused != nil {
@@ -170,8 +168,7 @@ func cursorParameter(name, value string) (schemas.Cursor, error) {
 		return schemas.Cursor{}, nil
 	}
 	c, err := schemas.ParseCursor(value)
-	var refused *schemas.Error
-	if errors.As(err, &refused) {
+	if refused, ok := errors.AsType[*schemas.Error](err); ok {
 		return c, &schemas.Error{Code: refused.Code, Field: name, Message: refused.Message}
 	}
 	return c, err

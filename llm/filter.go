@@ -20,7 +20,7 @@ var errEmitPanicked = errors.New("emit panicked")
 // filter stands between a model and its caller: it lets through what obeys the rules of
 // segments, completes what can be completed, and refuses everything after the first fault.
 type filter struct {
-	ctx    context.Context // the caller's: after its end nothing gets through
+	ctx    context.Context //nolint:containedctx // of the one request: after its end nothing gets through
 	emit   func(schemas.Message) error
 	now    func() time.Time
 	broken chan struct{} // closed at the first fault

@@ -46,7 +46,7 @@ func ReadJSONLines(r io.Reader, yield func(line int, m schemas.Message) error) e
 	for n := 1; ; n++ {
 		var err error
 		line, err = readLine(in, line[:0])
-		if err != nil && err != io.EOF {
+		if err != nil && !errors.Is(err, io.EOF) {
 			return &LineError{Line: n, Err: err}
 		}
 		if n == 1 {
@@ -61,7 +61,7 @@ func ReadJSONLines(r io.Reader, yield func(line int, m schemas.Message) error) e
 				return err
 			}
 		}
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return nil
 		}
 	}

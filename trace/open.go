@@ -88,8 +88,7 @@ func (s *Store) checkSpace() error {
 // takeLock makes the directory this store's own.
 func (s *Store) takeLock() error {
 	lock, err := pebble.LockDirectory(s.dir, s.o.FS)
-	var path *fs.PathError
-	if errors.As(err, &path) {
+	if _, ok := errors.AsType[*fs.PathError](err); ok {
 		return fmt.Errorf("lock trace store %s: %w", s.dir, err)
 	}
 	if err != nil {

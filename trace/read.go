@@ -190,7 +190,7 @@ func (s *Store) readMessages(ctx context.Context, ref schemas.SessionRef, after 
 		if err != nil {
 			return head, err
 		}
-		if err := fn(at, it.Value()); err == errStop {
+		if err := fn(at, it.Value()); errors.Is(err, errStop) {
 			break
 		} else if err != nil {
 			return head, err
@@ -306,7 +306,7 @@ func iterate(from iterable, lower, upper []byte, fn func(k, v []byte) error) (er
 	}
 	defer func() { err = errors.Join(err, it.Close()) }()
 	for ok := it.First(); ok; ok = it.Next() {
-		if err := fn(it.Key(), it.Value()); err == errStop {
+		if err := fn(it.Key(), it.Value()); errors.Is(err, errStop) {
 			return nil
 		} else if err != nil {
 			return err

@@ -46,8 +46,7 @@ func (r *reader) document(data []byte) ast.Node {
 	file, err := parser.ParseBytes(data, 0)
 	if err != nil {
 		line, message := 1, err.Error()
-		var at yaml.Error
-		if errors.As(err, &at) {
+		if at, ok := errors.AsType[yaml.Error](err); ok {
 			message = at.GetMessage()
 			if tk := at.GetToken(); tk != nil {
 				line = tk.Position.Line

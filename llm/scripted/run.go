@@ -16,7 +16,7 @@ import (
 // run is one request being answered.
 type run struct {
 	*llm.Emitter
-	ctx    context.Context // of the one request the run lives for
+	ctx    context.Context //nolint:containedctx // of the one request the run lives for
 	script *Script
 	number int // of the turn, from 0
 	usage  *schemas.TokenCounts

@@ -3,6 +3,7 @@ package shell
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -91,8 +92,8 @@ func answer(out *speaker, input []schemas.Message) error {
 // newest is the text of the prompt if that is what the input ends with; false if it ends with
 // tool outputs. What the harness adds to a context is not a prompt and not an end.
 func newest(input []schemas.Message) (string, bool) {
-	for i := len(input) - 1; i >= 0; i-- {
-		switch p := input[i].Payload.(type) {
+	for _, m := range slices.Backward(input) {
+		switch p := m.Payload.(type) {
 		case *schemas.ToolCallOutput:
 			return "", false
 		case *schemas.Text:
@@ -136,7 +137,7 @@ func countCalls(input []schemas.Message) int {
 // speaker emits at the pace of the model.
 type speaker struct {
 	*llm.Emitter
-	ctx   context.Context // of the one request the speaker lives for
+	ctx   context.Context //nolint:containedctx // of the one request the speaker lives for
 	delay time.Duration
 }
 
