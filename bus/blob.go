@@ -99,7 +99,9 @@ func (c *Conn) putObject(ctx context.Context, name string, r io.Reader) (err err
 		if err != nil && info.Chunks > 0 { // nobody will find them; best effort
 			tidy, cancel := context.WithTimeout(context.WithoutCancel(ctx), tryTimeout)
 			defer cancel()
-			c.purge(tidy, "OBJ_"+bucketBlobs, chunks)
+			if left := c.purge(tidy, "OBJ_"+bucketBlobs, chunks); left != nil {
+				c.log.Debug().Err(left).Str("blob", name).Msg("pieces of a blob that was not stored stay behind")
+			}
 		}
 	}()
 	digest := sha256.New()

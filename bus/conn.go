@@ -85,9 +85,12 @@ const retryEvery = 250 * time.Millisecond
 
 // dial connects, trying again until the deadline.
 func (c *Conn) dial(ctx context.Context, o Options, deadline time.Time) error {
-	target := o.URL
-	if o.Server != nil {
-		target = "the embedded broker"
+	target := "the embedded broker"
+	if o.Server == nil {
+		if err := checkAddresses(o.URL); err != nil {
+			return err
+		}
+		target = redact(o.URL)
 	}
 	for try := 0; ; try++ {
 		nc, err := nats.Connect(o.URL, c.natsOptions(o)...)

@@ -3,18 +3,21 @@
 // What it offers, and where to read:
 //
 //	server.go     an embedded nats-server, for one process or a small cluster
-//	conn.go       a connection: dialling with patience, publishing with typed answers
+//	conn.go       a connection: dialling with patience; address.go: what of a URL may be shown
+//	publish.go    publishing with typed answers; retry.go: reads that are asked again
 //	topology.go   the streams, buckets and their settings, created idempotently
 //	subjects.go   every subject, built and parsed in one place
 //	frame.go      frames: one or more messages in one stored broker message
 //	batch.go      what waits for the frame in flight: deltas joined and cut, groups kept whole
-//	blob.go       payloads over the broker's limit
+//	blob.go       payloads over the broker's limit; body.go: of messages about calls
 //	chain.go      the rule by which a reader orders frames and finds gaps
 //	claim.go      ownership of a session: claim, release, and the fence they give
 //	log.go        the owner's side of a session log: the true ends, append, confirm, release
 //	append.go     how one frame is stored: retries, verdicts, what a reconnect may have changed
 //	read.go       reading a stretch of a session from whatever replica answers
-//	follow.go     a watcher's side: replay, then the feed, gaps filled
+//	get.go        one read, of any replica or of the leader; stored.go: is it still that stream
+//	follow.go     a watcher's side: replay, then the feed, gaps filled; event.go: what it delivers
+//	feed.go       the feed itself, bounded, and which fragments of it are shown
 //	consume.go    a trace's side: the recorded frames of a whole shard
 //	delete.go     the end of a session, and of blobs nobody refers to
 //	command.go    sending commands and waiting for their outcomes; commandread.go reads them
@@ -23,9 +26,9 @@
 //	liveness.go   which instances live; running.go: which sessions are in motion where
 //	tool.go       the queue of tool calls
 //	record.go     what became of a call, a chain of records
-//	fragment.go   a running call's output; control.go: cancel and resend
+//	fragment.go   a running call's output; output.go: all of it, kept; control.go: cancel and resend
 //	registry.go   which tools there are
-//	query.go      questions that any engine answers; questions.go: which ones
+//	query.go      questions that any engine answers; questions.go: which ones; serve.go: workers
 //	kv.go         buckets read as the streams they are
 //
 // # What holds

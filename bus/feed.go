@@ -153,6 +153,7 @@ func (v *visibility) shows(m schemas.Message) bool {
 		v.open[segment] = true
 	case schemas.PhaseStop:
 		delete(v.open, segment)
+	case schemas.PhaseDelta: // goes on as its start began
 	}
 	return shown
 }

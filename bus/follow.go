@@ -293,7 +293,7 @@ func (f *Follower) receive(ctx context.Context, m *nats.Msg) error {
 	if isTail(m) {
 		var mark tailMark
 		if err := schemas.DecodeJSON(m.Data, &mark); err != nil {
-			return nil // foreign
+			return nil //nolint:nilerr // foreign
 		}
 		if mark.Epoch != f.chain.epoch || mark.Last < f.chain.log {
 			f.feed.disturb() // the session was deleted, or the stream is another: look
@@ -303,7 +303,7 @@ func (f *Follower) receive(ctx context.Context, m *nats.Msg) error {
 	}
 	s, empty, err := storedFromDirect(m)
 	if err != nil || empty {
-		return nil // foreign
+		return nil //nolint:nilerr // foreign
 	}
 	frame, err := f.c.decodeFrame(ctx, s)
 	if errors.Is(err, errNotFrame) {
@@ -322,6 +322,7 @@ func (f *Follower) receive(ctx context.Context, m *nats.Msg) error {
 		return f.fill(ctx, s.Sequence)
 	case Resync:
 		f.resync("the stream was made anew")
+	case Duplicate: // delivered before
 	}
 	return nil
 }

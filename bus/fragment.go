@@ -137,7 +137,7 @@ func (r *fragmentReader) run(ctx context.Context) {
 		}
 		interrupted := wait.Err() != nil
 		if interrupted {
-			wait = r.interruptible(ctx)
+			wait = r.interruptible(ctx) //nolint:fatcontext // a sibling of the one that ended, not its child
 		}
 		// Fragments are dropped only while others wait, so a message follows and shows it.
 		if r.newlyDropped() || interrupted {

@@ -122,12 +122,6 @@ func (c *Conn) directRead(ctx context.Context, stream string, request directRequ
 	return answer, err
 }
 
-// leaderLast asks the stream's leader for the newest message of a subject. It is the freshest
-// read there is, and still no proof: a leader that is cut off from its peers goes on answering.
-func (c *Conn) leaderLast(ctx context.Context, stream, subject string) (stored, error) {
-	return c.leaderGet(ctx, stream, directRequest{LastFor: subject})
-}
-
 // leaderRead is leaderGet, asked again until there is an answer or ctx ends. errNotFound is an
 // answer.
 func (c *Conn) leaderRead(ctx context.Context, stream string, request directRequest) (m stored, err error) {
@@ -138,7 +132,9 @@ func (c *Conn) leaderRead(ctx context.Context, stream string, request directRequ
 	return m, err
 }
 
-// leaderGet asks the stream's leader for one message; errNotFound if there is none.
+// leaderGet asks the stream's leader for one message; errNotFound if there is none. It is the
+// freshest read there is, and still no proof: a leader that is cut off from its peers goes on
+// answering.
 func (c *Conn) leaderGet(ctx context.Context, stream string, request directRequest) (stored, error) {
 	body, err := schemas.EncodeJSON(request)
 	if err != nil {
@@ -198,7 +194,7 @@ func decodeHeader(s string) (nats.Header, error) {
 	for {
 		line, err := r.ReadLine()
 		if err != nil || line == "" {
-			return header, nil
+			return header, nil //nolint:nilerr // the block may lack its empty last line
 		}
 		name, value, ok := bytes.Cut([]byte(line), []byte(":"))
 		if !ok {

@@ -208,10 +208,22 @@ func (c *Conn) answer(subject, stream, what string) error {
 	return nil
 }
 
+// settle is answer for a message that nobody waits for: without the answer the broker delivers
+// it again.
+func (c *Conn) settle(m *nats.Msg, stream, what string) {
+	if err := c.answer(m.Reply, stream, what); err != nil {
+		c.log.Debug().Err(err).Str("subject", m.Subject).Msg("a message comes again")
+	}
+}
+
 // nak asks for another delivery after the delay.
 func (c *Conn) nak(subject, stream string, delay time.Duration) error {
+	return c.answer(subject, stream, nakAfter(delay))
+}
+
+func nakAfter(delay time.Duration) string {
 	if delay <= 0 {
-		return c.answer(subject, stream, ackNak)
+		return ackNak
 	}
-	return c.answer(subject, stream, fmt.Sprintf(`%s {"delay": %d}`, ackNak, delay.Nanoseconds()))
+	return fmt.Sprintf(`%s {"delay": %d}`, ackNak, delay.Nanoseconds())
 }

@@ -194,7 +194,7 @@ func (s *stretch) nextFrame(ctx context.Context, chain *Chain) (Frame, bool, err
 			s.c.log.Error().Err(err).Msg("a stored message is skipped")
 			continue
 		}
-		verdict := Take
+		var verdict Verdict
 		if s.kinds == LogOnly {
 			verdict = chain.Log(f.Header, f.Sequence)
 		} else {

@@ -178,7 +178,7 @@ func TestCase_C03_StreamMadeAnew(t *testing.T) {
 		appendMessages(t, next, said("other"))
 	}
 	if next.Fence() == o.Fence() {
-		next = claim(t, other, ref, "b", next.Claim())
+		claim(t, other, ref, "b", next.Claim())
 	}
 	if _, err := o.Append(testContext(t), []schemas.Message{said("late")}, 0); !errors.Is(err, bus.ErrFenced) && !errors.Is(err, bus.ErrTailLost) {
 		t.Errorf("append: %v", err)

@@ -193,7 +193,7 @@ func storeRoom(dir string) (int64, error) {
 	if err := syscall.Statfs(dir, &fs); err != nil {
 		return 0, err
 	}
-	return held + int64(fs.Bavail)*fs.Bsize/10*9, nil
+	return held + int64(fs.Bavail)*int64(fs.Bsize)/10*9, nil //nolint:unconvert // Bsize has other sizes elsewhere
 }
 
 // serverLog hands the server's complaints to zerolog. Its notices and traces are dropped: they

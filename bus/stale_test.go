@@ -3,6 +3,7 @@ package bus_test
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -123,9 +124,7 @@ func (r *replica) answer(m *nats.Msg) {
 	}
 	for _, s := range out {
 		reply := nats.NewMsg(m.Reply)
-		for name, values := range s.Header {
-			reply.Header[name] = values
-		}
+		maps.Copy(reply.Header, s.Header)
 		reply.Header.Set("Nats-Subject", s.Subject)
 		reply.Header.Set("Nats-Sequence", strconv.FormatUint(s.Sequence, 10))
 		reply.Header.Set("Nats-Time-Stamp", s.Time.Format(time.RFC3339Nano))

@@ -130,12 +130,3 @@ func refFromCommandSubject(subject string) (schemas.SessionRef, Lane, error) {
 	}
 	return schemas.SessionRef{Project: t[1], ID: t[4]}, Lane(t[3]), nil
 }
-
-// refFromOutputSubject parses the subject of a call record.
-func refFromOutputSubject(subject string) (ref schemas.SessionRef, call string, err error) {
-	t := strings.Split(subject, ".")
-	if len(t) != 6 || t[0] != "braid" || t[2] != "output" {
-		return ref, "", fmt.Errorf("subject %q names no call record", subject)
-	}
-	return schemas.SessionRef{Project: t[1], ID: t[4]}, t[5], nil
-}

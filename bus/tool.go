@@ -145,10 +145,10 @@ func (q *ToolQueue) Pull(ctx context.Context, most int) ([]QueuedTool, error) {
 		case errors.Is(err, errMalformed):
 			// Nobody could run it; its owner settles it when its time in the queue is over.
 			q.c.log.Warn().Err(err).Str("subject", m.Subject).Msg("a queued call is dropped")
-			q.c.answer(m.Reply, streamTools, ackTerm)
+			q.c.settle(m, streamTools, ackTerm)
 		default:
 			q.c.log.Warn().Err(err).Str("subject", m.Subject).Msg("a queued call can't be read now")
-			q.c.nak(m.Reply, streamTools, time.Second)
+			q.c.settle(m, streamTools, nakAfter(time.Second))
 		}
 	}
 	return calls, nil

@@ -286,10 +286,13 @@ func (c *Conn) ensureBuckets(ctx context.Context) error {
 	}
 	blobs, err := c.js.ObjectStore(ctx, bucketBlobs)
 	if errors.Is(err, jetstream.ErrBucketNotFound) {
-		blobs, err = c.js.CreateOrUpdateObjectStore(ctx, jetstream.ObjectStoreConfig{
+		blobs, err = c.js.CreateObjectStore(ctx, jetstream.ObjectStoreConfig{
 			Bucket: bucketBlobs, Description: "payloads over the broker's limit",
 			Storage: jetstream.FileStorage, Replicas: c.topology.Replicas,
 		})
+		if errors.Is(err, jetstream.ErrBucketExists) { // another process was first
+			blobs, err = c.js.ObjectStore(ctx, bucketBlobs)
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("create object store %s: %w", bucketBlobs, err)

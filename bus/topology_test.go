@@ -3,6 +3,7 @@ package bus_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"time"
 
@@ -61,4 +62,22 @@ func TestStoreInUse(t *testing.T) {
 	if _, err := bus.StartEmbedded(bus.ServerOptions{StoreDir: dir}); !errors.Is(err, bus.ErrStoreInUse) {
 		t.Fatalf("got %v, want ErrStoreInUse", err)
 	}
+}
+
+// Processes that start together make the streams together: each finds what another made first.
+func TestTopologyMadeByManyAtOnce(t *testing.T) {
+	t.Parallel()
+	b := bustest.Listening(t)
+	var wg sync.WaitGroup
+	for range 6 {
+		wg.Go(func() {
+			c, err := bus.Connect(testContext(t), bus.Options{URL: b.Nodes[0].URL(), Topology: bus.Topology{Shards: 2}})
+			if err != nil {
+				t.Errorf("connect: %v", err)
+				return
+			}
+			c.Close()
+		})
+	}
+	wg.Wait()
 }

@@ -64,7 +64,7 @@ func (c *Conn) PullWakeUps(ctx context.Context, lane Lane, most int) ([]WakeUp, 
 		if err != nil {
 			// Stored past this package, under a name no session has: nobody could ever answer.
 			c.log.Warn().Err(err).Msg("a command that belongs to no session is dropped")
-			c.answer(m.Reply, streamCommands, ackTerm)
+			c.settle(m, streamCommands, ackTerm)
 			continue
 		}
 		wakeUps = append(wakeUps, w)

@@ -202,6 +202,7 @@ func TestUsersCanDoNoMore(t *testing.T) {
 	cases := []struct{ user, subject string }{
 		{"engine", "$JS.API.STREAM.DELETE.SESSIONS-0"},
 		{"engine", "$JS.API.STREAM.UPDATE.SESSIONS-0"},
+		{"engine", "$JS.API.STREAM.UPDATE.OBJ_BLOBS"},
 		{"engine", "braid.default.fragment.s1"},
 		{"toolrunner", "braid.default.command.ctl.s1"},   // approve its own calls
 		{"toolrunner", "braid.default.session.0.s1.log"}, // speak for the model

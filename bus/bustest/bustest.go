@@ -158,7 +158,9 @@ func (p *Pool) Stop() {
 	for _, b := range []*Broker{p.mu.single, p.mu.cluster} {
 		if b != nil {
 			b.stop()
-			os.RemoveAll(b.dir)
+			if err := os.RemoveAll(b.dir); err != nil {
+				fmt.Fprintln(os.Stderr, "bustest:", err)
+			}
 		}
 	}
 	p.mu.single, p.mu.cluster = nil, nil
