@@ -167,7 +167,9 @@ func (s *stack) startToolrunner(ctx context.Context, o stackOptions, server *bus
 	done := make(chan struct{})
 	s.work.Go(func() {
 		defer close(done)
-		if err := toolrunner.Serve(running, conn, toolrunner.ServeOptions{Tools: []toolrunner.Tool{exec.Tool()}, Log: o.log}); err != nil {
+		if err := toolrunner.Serve(running, conn, toolrunner.ServeOptions{
+			Tools: []toolrunner.Tool{exec.Tool()}, Drain: drainBound, Log: o.log,
+		}); err != nil {
 			s.fail <- err
 		}
 	})
@@ -201,16 +203,20 @@ func (s *stack) startGateway(ctx context.Context, o stackOptions, server *bus.Se
 	return nil
 }
 
-// stopBound is how long an orderly end may take.
-const stopBound = 15 * time.Second
+const (
+	// drainBound is how long running calls may go on after the end was asked for.
+	drainBound = 2 * time.Second
+	// stopBound is how long an orderly end may take.
+	stopBound = 15 * time.Second
+)
 
 // stop ends everything, the last started first.
 func (s *stack) stop(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, stopBound)
 	defer cancel()
 	var errs []error
-	for _, v := range slices.Backward(s.stops) {
-		errs = append(errs, v(ctx))
+	for _, end := range slices.Backward(s.stops) {
+		errs = append(errs, end(ctx))
 	}
 	s.stops = nil
 	s.work.Wait()
