@@ -24,7 +24,8 @@ func TestCase_B18_StorageFull(t *testing.T) {
 	frames := 0
 	var full error
 	for full == nil {
-		ctx, cancel := context.WithTimeout(context.Background(), 500*time.Millisecond)
+		// The last one waits for room all this time; none before it may be late, on any machine.
+		ctx, cancel := context.WithTimeout(context.Background(), 4*time.Second)
 		if _, full = o.Append(ctx, []schemas.Message{filler}, 0); full == nil {
 			frames++
 		}
