@@ -11,6 +11,7 @@
 //	append.go      one frame in flight; effects that wait for it
 //	effect.go      carrying out effects: the model, tools, answers
 //	toolcall.go    one tool call from its first record to its last
+//	tooldesk.go    what toolrunners say to the owner
 //	watch.go       who lives, whose sessions need somebody, are our own loops alive
 //	projector.go   the session logs become the trace
 //	queries.go     what people ask of the trace

@@ -40,21 +40,21 @@ func (r *runner) perform(effects []session.Effect, ack bus.Ack) {
 		case session.ResendOutput:
 			r.resend(e)
 		case session.WaitRetry:
-			r.waitRetry(e.Delay)
+			r.waitRetry(e)
 		}
 	}
 }
 
 // answer tells a command's sender its outcome, which is recorded by now.
 func (r *runner) answer(o schemas.Outcome, ack bus.Ack) {
-	c, ok := r.commands[o.Sequence]
-	if !ok {
-		return
-	}
-	delete(r.commands, o.Sequence)
 	o.Log = ack.Sequence
 	r.outcomes[o.CommandID] = o
-	r.reply(c, o)
+	for sequence, c := range r.commands {
+		if c.ID == o.CommandID { // it, or the same command sent again
+			delete(r.commands, sequence)
+			r.reply(c, o)
+		}
+	}
 	r.acknowledgeLater()
 }
 
@@ -140,7 +140,7 @@ func (r *runner) startModel(e session.CallModel) {
 	}
 	ctx, cancel := context.WithCancel(r.ctx)
 	r.model = modelCall{request: e.Request, cancel: cancel}
-	r.helper.Go(func() {
+	r.spawn(func(context.Context) {
 		defer cancel()
 		r.callModel(ctx, model, request, e.Request)
 	})
@@ -186,9 +186,9 @@ func (r *runner) stopModel(request uint64) {
 }
 
 // waitRetry reports when the delay is over. The timer ends with the tenure.
-func (r *runner) waitRetry(delay time.Duration) {
+func (r *runner) waitRetry(e session.WaitRetry) {
 	r.spawn(func(ctx context.Context) {
-		pause(ctx, delay)
-		r.report(session.RetryDue{})
+		pause(ctx, e.Delay)
+		r.report(session.RetryDue{Request: e.Request})
 	})
 }

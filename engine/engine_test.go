@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -56,20 +57,9 @@ func testLog(t *testing.T) zerolog.Logger {
 }
 
 // engine starts an engine with a connection and a trace of its own.
-func (h *house) engine(name string) *Engine {
+func (h *house) engine(name string, options ...func(*Options)) *Engine {
 	h.t.Helper()
-	store, err := trace.Open(h.t.TempDir(), trace.Options{Logger: zerolog.Nop()})
-	if err != nil {
-		h.t.Fatal(err)
-	}
-	h.t.Cleanup(func() { _ = store.Close() })
-	conn := h.broker.Conn(h.t)
-	e, err := Start(context.Background(), Options{
-		Conn: conn, Trace: store, Models: h.models, Instance: name, Timing: testTiming, Log: testLog(h.t),
-	})
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	e := h.killable(name, options...)
 	h.t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
@@ -154,16 +144,20 @@ func dump(messages []schemas.Message) string {
 }
 
 // killable starts an engine that the test kills; it is not stopped at the end.
-func (h *house) killable(name string) *Engine {
+func (h *house) killable(name string, options ...func(*Options)) *Engine {
 	h.t.Helper()
 	store, err := trace.Open(h.t.TempDir(), trace.Options{Logger: zerolog.Nop()})
 	if err != nil {
 		h.t.Fatal(err)
 	}
 	h.t.Cleanup(func() { _ = store.Close() })
-	e, err := Start(context.Background(), Options{
+	o := Options{
 		Conn: h.broker.Conn(h.t), Trace: store, Models: h.models, Instance: name, Timing: testTiming, Log: testLog(h.t),
-	})
+	}
+	for _, change := range options {
+		change(&o)
+	}
+	e, err := Start(context.Background(), o)
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -179,10 +173,11 @@ func TestOneTask(t *testing.T) {
 	for _, m := range h.follow(taskEnded) {
 		kinds = append(kinds, m.Kind())
 	}
+	kinds = slices.Compact(kinds) // how many deltas there are depends on the machine
 	want := []schemas.Kind{
 		schemas.KindCommandOutcome, schemas.KindSessionMeta, schemas.KindCommandOutcome, schemas.KindText,
 		schemas.KindToolListReady, schemas.KindRequestBegin,
-		schemas.KindPartialText, schemas.KindPartialText, schemas.KindPartialText, schemas.KindText,
+		schemas.KindPartialText, schemas.KindText,
 		schemas.KindTokenUsage, schemas.KindRequestEnd, schemas.KindTaskEnd,
 	}
 	if diff := cmp.Diff(want, kinds); diff != "" {

@@ -14,7 +14,7 @@ import (
 )
 
 // maxTakeovers is how many owners in a row may be lost without getting anything done before the
-// session's task is given up: something about it kills engines.
+// session's task is given up, and the command that waits is skipped: one of them kills engines.
 const maxTakeovers = 5
 
 // own claims the session, folds its log and runs it until the tenure ends.
@@ -38,8 +38,15 @@ func (r *runner) own(ctx context.Context) (err error) {
 		return err
 	}
 	err = r.loop()
+	if errors.Is(err, bus.ErrUnconfirmed) {
+		r.log.Warn().Err(err).Msg("a session is handed over, to whoever the broker answers in time")
+		err = errLeaving
+	}
 	if errors.Is(err, errLeaving) {
 		return r.depart()
+	}
+	if r.ctx.Err() != nil {
+		return context.Cause(r.ctx) // what failed because of it says less
 	}
 	return err
 }
@@ -122,7 +129,7 @@ func newTenure(ctx context.Context, ref schemas.SessionRef, owner *bus.Owner) *t
 		commands: map[uint64]bus.StoredCommand{},
 		outcomes: map[string]schemas.Outcome{},
 		calls:    map[string]*toolCall{},
-		appended: time.Now(), marked: time.Now(),
+		began:    time.Now(), appended: time.Now(), marked: time.Now(),
 	}
 	t.ctx, t.cancel = context.WithCancelCause(ctx)
 	return t
@@ -134,13 +141,28 @@ func (r *runner) load() error {
 	g, ctx := errgroup.WithContext(r.ctx)
 	g.Go(func() (err error) {
 		r.running, err = r.e.conn.MarkRunning(ctx, r.e.instance, r.ref)
-		if err != nil {
-			return err
-		}
-		return r.e.conn.ClearOthers(ctx, r.ref, r.e.instance, r.running)
+		return err
 	})
 	g.Go(func() error { return r.fold(ctx) })
-	return g.Wait()
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	r.spawn(r.clearOthers)
+	return nil
+}
+
+// clearOthers deletes the keys that owners before have left. It comes after the log was read,
+// which shows that the claim is still the last one: an engine that was stopped after it had
+// claimed would else delete the key of whoever owns the session by now.
+func (r *runner) clearOthers(ctx context.Context) {
+	for ctx.Err() == nil {
+		err := r.e.conn.ClearOthers(ctx, r.ref, r.e.instance, r.running)
+		if err == nil || ctx.Err() != nil {
+			return
+		}
+		r.log.Warn().Err(err).Msg("can't delete the running keys that others left")
+		pause(ctx, nakLater)
+	}
 }
 
 // fold rebuilds the session's state. Fragments matter only since the last point at which
@@ -160,11 +182,16 @@ func (r *runner) fold(ctx context.Context) error {
 			return fmt.Errorf("read the trace: %w", err)
 		}
 	}
+	var last time.Time
 	for f, err := range r.owner.Replay(ctx, bus.Point{Sequence: max(point, 1) - 1}, bus.LogAndLive) {
 		if err != nil {
 			return err
 		}
 		r.touch()
+		if f.AfterGap && f.Sequence > point {
+			r.state.Gap()
+		}
+		last = f.Time
 		for _, m := range f.Messages {
 			r.state.Apply(m)
 			if p, ok := m.Payload.(*schemas.CommandOutcome); ok {
@@ -173,6 +200,9 @@ func (r *runner) fold(ctx context.Context) error {
 				}
 			}
 		}
+	}
+	if !last.IsZero() && r.owner.Claim().Time.Sub(last) >= r.e.conn.Topology().LiveTTL {
+		r.state.Gap() // nothing stands behind the fragments that may have been last
 	}
 	return nil
 }
@@ -210,9 +240,12 @@ func (r *runner) begin(c claimed) error {
 	if c.takeovers >= maxTakeovers {
 		r.log.Error().Int("takeovers", c.takeovers).Msg("a session lost its owners again and again; its task is given up")
 		r.step(session.GaveUp{Message: "the task was given up: it lost its engine again and again"})
+		r.skip = true
 	}
 	r.step(taken)
-	return r.readCommands(r.takeWakes())
+	err := r.readCommands(r.takeWakes())
+	r.skip = false // what comes later has harmed nobody yet
+	return err
 }
 
 // letGo ends a tenure that has nothing to do. What is read before the release is taken; what

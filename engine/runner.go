@@ -26,7 +26,8 @@ type runner struct {
 
 	bell  chan struct{} // rings when mu.wakes grew
 	leave chan struct{} // closed to hand the session over
-	round atomic.Int64  // when the loop last came round, nanoseconds on the engine's clock
+	born  time.Time     // carries the monotonic clock that round is read on
+	round atomic.Int64  // when the loop last came round, nanoseconds after born
 
 	mu struct {
 		sync.Mutex
@@ -59,9 +60,11 @@ type tenure struct {
 	outcomes map[string]schemas.Outcome   // given or found lately, by command id
 	wakes    []bus.WakeUp                 // to acknowledge once what they rang for is stored
 	read     uint64                       // commands are read up to here
+	skip     bool                         // the next command is one that engines did not survive
 	model    modelCall
 	calls    map[string]*toolCall
 	desk     *toolDesk
+	began    time.Time // when the claim was there
 	appended time.Time // when the last frame was stored
 	marked   time.Time // when the end was last marked on the feed
 	idle     time.Time // since when there is nothing to do; zero while there is
@@ -75,6 +78,7 @@ var (
 	errLeaving   = errors.New("the session is handed over")
 	errLost      = errors.New("the session's loop did not come round in time")
 
+	errPanicked    = errors.New("panic")
 	errTenureEnded = errors.New("the tenure has ended")
 )
 
@@ -83,8 +87,8 @@ func newRunner(e *Engine, ref schemas.SessionRef, claim bus.Claim) *runner {
 		e: e, ref: ref, claim: claim,
 		log:  e.log.With().Str("session", ref.String()).Logger(),
 		bell: make(chan struct{}, 1), leave: make(chan struct{}),
+		born: time.Now(),
 	}
-	r.touch()
 	return r
 }
 
@@ -113,39 +117,51 @@ func (r *runner) handOver() {
 	}
 }
 
-func (r *runner) touch() { r.round.Store(time.Now().UnixNano()) }
+func (r *runner) touch() { r.round.Store(int64(time.Since(r.born))) }
 
-// stuck reports that the loop has not come round for d.
+// stuck reports that the loop has not come round for d. A wall clock that is set forward must not
+// make all loops of an engine look stuck at once.
 func (r *runner) stuck(d time.Duration) bool {
-	return time.Since(time.Unix(0, r.round.Load())) > d
+	return time.Since(r.born)-time.Duration(r.round.Load()) > d
 }
 
-// run owns the session until there is nothing left to do for it. A panic ends the runner, not
-// the engine; the session is recovered like any other that was lost.
+// run owns the session until there is nothing left to do for it. A session that could not be let
+// go of is rung: its commands are acknowledged, so nothing else would wake it.
 func (r *runner) run(ctx context.Context) {
-	defer r.e.forget(r)
-	defer func() {
-		if p := recover(); p != nil {
-			r.log.Error().Str("panic", fmt.Sprint(p)).Bytes("stack", debug.Stack()).Msg("a session's loop failed")
-			r.close()
-		}
-	}()
-	for {
-		err := r.own(ctx)
-		switch {
-		case errors.Is(err, errAtRest), errors.Is(err, errSuspended):
-		case errors.Is(err, bus.ErrFenced), errors.Is(err, bus.ErrClaimLost):
-			r.log.Info().Err(err).Msg("another engine owns the session now")
-		case ctx.Err() != nil, errors.Is(err, errLeaving):
-		default:
+	err := r.ownSafely(ctx)
+	for (errors.Is(err, errAtRest) || errors.Is(err, errSuspended)) && r.more() {
+		err = r.ownSafely(ctx)
+	}
+	r.close()
+	r.e.forget(r)
+	switch {
+	case errors.Is(err, errAtRest), errors.Is(err, errSuspended), errors.Is(err, errLeaving):
+	case errors.Is(err, bus.ErrFenced), errors.Is(err, bus.ErrClaimLost):
+		r.log.Info().Err(err).Msg("another engine owns the session now")
+	case errors.Is(err, errLost): // rung by who gave it up
+	default:
+		if ctx.Err() == nil {
 			r.log.Error().Err(err).Msg("a session was dropped")
 		}
-		again := errors.Is(err, errAtRest) || errors.Is(err, errSuspended)
-		if !again || !r.more() {
-			r.close()
-			return
-		}
+		r.e.ringLater(ctx, r.ref)
 	}
+}
+
+// ownSafely is own; a panic ends the tenure, not the engine, and the session is recovered like any
+// other that was lost.
+func (r *runner) ownSafely(ctx context.Context) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = r.panicked(p)
+		}
+	}()
+	return r.own(ctx)
+}
+
+// panicked logs a panic where it is recovered, and is the error that ends the tenure.
+func (r *runner) panicked(p any) error {
+	r.log.Error().Str("panic", fmt.Sprint(p)).Bytes("stack", debug.Stack()).Msg("a session failed")
+	return fmt.Errorf("%w: %v", errPanicked, p)
 }
 
 // more reports whether a wake-up came while the session was let go. If not, the runner is closed
@@ -240,7 +256,9 @@ func (r *runner) readCommands(reach uint64) error {
 			return fmt.Errorf("read commands: %w", err)
 		}
 		for _, c := range commands {
-			r.takeCommand(c)
+			if err := r.takeCommand(c); err != nil {
+				return err
+			}
 		}
 		r.read = max(r.read, reach)
 	}
@@ -248,36 +266,59 @@ func (r *runner) readCommands(reach uint64) error {
 	return nil
 }
 
-// takeCommand gives one command to the core, with what only the engine knows about it.
-func (r *runner) takeCommand(c bus.StoredCommand) {
+// takeCommand gives one command to the core, with what only the engine knows about it. The same
+// command sent again is not applied again: it gets the outcome of the first.
+func (r *runner) takeCommand(c bus.StoredCommand) error {
 	if c.Sequence <= r.state.Cursor {
-		return
+		return nil
 	}
-	if o, found := r.outcomeOf(c.ID); found { // the same command, sent again
-		r.reply(c, o)
-		return
-	}
-	r.commands[c.Sequence] = c
-	event := session.CommandReceived{Sequence: c.Sequence, Command: c.Command, Refused: c.Invalid}
-	if c.Type == schemas.CommandCreate && event.Refused == nil {
-		if _, err := r.e.models.Open(c.Create.Model); err != nil {
-			event.Refused = asError(err)
+	for _, first := range r.commands {
+		if first.ID == c.ID { // its outcome is on its way to the log
+			r.commands[c.Sequence] = c
+			return nil
 		}
 	}
-	r.step(event)
+	o, found, err := r.outcomeOf(c.ID)
+	if err != nil {
+		return err
+	}
+	if found {
+		r.reply(c, o)
+		return nil
+	}
+	r.commands[c.Sequence] = c
+	r.step(session.CommandReceived{Sequence: c.Sequence, Command: c.Command, Refused: r.refuse(c)})
+	return nil
+}
+
+// refuse says why a command can't be taken that the core would take; nil if there is no reason.
+func (r *runner) refuse(c bus.StoredCommand) *schemas.Error {
+	if r.skip {
+		r.skip = false
+		r.log.Error().Uint64("sequence", c.Sequence).Msg("a command that engines did not survive is skipped")
+		return schemas.Errorf(schemas.CodeInternal, "one engine after the other was lost with this command; it is skipped")
+	}
+	if c.Invalid != nil || c.Type != schemas.CommandCreate {
+		return c.Invalid
+	}
+	if _, err := r.e.models.Open(c.Create.Model); err != nil {
+		return asError(err)
+	}
+	return nil
 }
 
 // outcomeOf finds the outcome a command id was given before, whenever that was: what the trace
-// may not know yet was seen while the log was folded, or given by this owner.
-func (r *runner) outcomeOf(id string) (schemas.Outcome, bool) {
+// may not know yet was seen while the log was folded, or given by this owner. When the trace
+// can't say, nothing can be taken: the command might have been applied.
+func (r *runner) outcomeOf(id string) (schemas.Outcome, bool, error) {
 	if o, ok := r.outcomes[id]; ok {
-		return o, true
+		return o, true, nil
 	}
 	o, found, err := r.e.store.Outcome(r.ref, id)
 	if err != nil {
-		r.log.Warn().Err(err).Msg("look for a command's outcome")
+		return o, false, fmt.Errorf("look for a command's outcome: %w", err)
 	}
-	return o, found && err == nil
+	return o, found, nil
 }
 
 // asError is the error as a person gets it.
@@ -323,8 +364,12 @@ func (r *runner) settled() bool {
 }
 
 // mark tells watchers where the session ends, so that they notice if its last frame did not
-// reach them: when it has gone quiet, and from time to time.
+// reach them: when it has gone quiet, and from time to time. While a frame is in flight the owner
+// belongs to the goroutine that appends it, and the end is about to be another one.
 func (r *runner) mark(now time.Time) {
+	if r.flying {
+		return
+	}
 	quiet := now.Sub(r.appended) >= r.e.timing.Tail && r.marked.Before(r.appended)
 	if !quiet && now.Sub(r.marked) < r.e.timing.Mark {
 		return
@@ -339,17 +384,28 @@ func (r *runner) mark(now time.Time) {
 }
 
 // stillMine re-reads the claim of a session that has appended nothing for a while: another's is
-// proof that this engine was taken for lost.
+// proof that this engine was taken for lost. It gives up before the next one is due, or they
+// would pile up while the broker is away.
 func (r *runner) stillMine(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, r.e.timing.Mark)
+	defer cancel()
 	claim, found, err := r.e.conn.LastClaim(ctx, r.ref)
 	if err == nil && (!found || claim.Sequence > r.owner.Fence()) {
 		r.cancel(bus.ErrFenced)
 	}
 }
 
-// spawn runs f on a goroutine that the tenure waits for.
-func (t *tenure) spawn(f func(context.Context)) {
-	t.helper.Go(func() { f(t.ctx) })
+// spawn runs f on a goroutine that the tenure waits for. A panic there ends the tenure.
+func (r *runner) spawn(f func(context.Context)) {
+	t := r.tenure
+	t.helper.Go(func() {
+		defer func() {
+			if p := recover(); p != nil {
+				t.cancel(r.panicked(p))
+			}
+		}()
+		f(t.ctx)
+	})
 }
 
 // onLoop has the loop run f, unless the tenure ends before.

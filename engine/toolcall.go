@@ -13,60 +13,6 @@ import (
 	"braid/schemas"
 )
 
-// toolDesk is where a tenure hears from toolrunners: fragments of output, and hints that a call
-// has a new record. It subscribes when the first tool is needed.
-type toolDesk struct {
-	r    *runner
-	once sync.Mutex
-	open bool
-	stop []func()
-}
-
-func newToolDesk(r *runner) *toolDesk { return &toolDesk{r: r} }
-
-// ready makes sure that the desk hears, before a call is queued.
-func (d *toolDesk) ready() error {
-	d.once.Lock()
-	defer d.once.Unlock()
-	if d.open {
-		return nil
-	}
-	r := d.r
-	stop, err := r.e.conn.SubscribeFragments(r.ref, func(f schemas.ToolFragment) {
-		select {
-		case r.stream <- session.ToolOutput{Fragment: f}:
-		case <-r.ctx.Done():
-		}
-	}, func() { r.onLoop(r.resendAll) })
-	if err != nil {
-		return err
-	}
-	stopHints, err := r.e.conn.WatchRecords(r.ref, func(call string) {
-		r.onLoop(func() {
-			if c := r.calls[call]; c != nil {
-				c.look()
-			}
-		})
-	})
-	if err != nil {
-		stop()
-		return err
-	}
-	d.stop, d.open = []func(){stop, stopHints}, true
-	return nil
-}
-
-// close ends the subscriptions. The tenure's context must have ended, or their handlers could
-// wait for the loop.
-func (d *toolDesk) close() {
-	d.once.Lock()
-	defer d.once.Unlock()
-	for _, stop := range d.stop {
-		stop()
-	}
-	d.stop, d.open = nil, false
-}
-
 // toolCall follows one call from its first record to its last, on a goroutine of its own. All
 // decisions about the call are compare-and-set writes of its records: what this owner believes,
 // or another one does, never counts.
@@ -80,6 +26,7 @@ type toolCall struct {
 
 	toolrunner atomic.Pointer[string] // who runs it, once that is known
 	asked      time.Time              // when output was last asked for again; the loop's
+	stood      time.Duration          // how long the record had stood that this owner found
 }
 
 // startTool follows a call whose decision is stored.
@@ -157,9 +104,7 @@ func (c *toolCall) run(ctx context.Context) {
 		return // the next owner follows the call
 	}
 	c.r.log.Error().Err(err).Str("call", c.id()).Msg("a tool call's records are lost")
-	c.ended(schemas.ToolRecord{Attempt: c.start.Attempt, Result: &schemas.ToolResult{
-		Output: "[the record of the call was lost; whether it took effect is unknown]", Appends: true, StopReason: schemas.StopFailed,
-	}})
+	c.ended(schemas.ToolRecord{Attempt: c.start.Attempt, Result: lostRecords()})
 }
 
 // ended reports the call's result to the session.
@@ -188,9 +133,40 @@ func (c *toolCall) open(ctx context.Context) (schemas.ToolRecord, error) {
 	}
 	rec, found, err := c.r.e.conn.LastRecord(ctx, c.r.ref, c.id())
 	if err == nil && found {
+		c.stood = c.age(ctx, rec)
 		return rec, nil
 	}
+	if c.start.Offset > 0 {
+		// The call ran. If its records are lost, a new one must not let it run again.
+		return c.write(ctx, 0, schemas.ToolRecord{State: schemas.RecordWithdrawn, Attempt: c.start.Attempt, Result: lostRecords()})
+	}
 	return c.write(ctx, 0, schemas.ToolRecord{State: schemas.RecordQueued, Attempt: 1})
+}
+
+// lostRecords is what is known of a call whose chain of records is gone.
+func lostRecords() *schemas.ToolResult {
+	return &schemas.ToolResult{
+		Output: "[the record of the call was lost; whether it took effect is unknown]", Appends: true, StopReason: schemas.StopFailed,
+	}
+}
+
+// age is how long ago a record of an owner before was stored, so that a call's bounds do not begin
+// anew with each owner. Clocks of two machines differ: the broker says when it stored the record
+// and when the claim, and from the claim on this process has its own clock.
+func (c *toolCall) age(ctx context.Context, rec schemas.ToolRecord) time.Duration {
+	claim, found, err := c.r.e.conn.LastClaim(ctx, c.r.ref)
+	if err != nil || !found || claim.Sequence != c.r.owner.Fence() {
+		return 0
+	}
+	return max(claim.Time.Sub(rec.Stored)+time.Since(c.r.began), 0)
+}
+
+// remains is what is left of a bound for the record that was found, and at least the given time;
+// the next record has its whole bound.
+func (c *toolCall) remains(bound, least time.Duration) time.Duration {
+	left := max(bound-c.stood, min(bound, least))
+	c.stood = 0
+	return left
 }
 
 // write adds a record after the one at sequence after. If another came first, that one is
@@ -226,16 +202,25 @@ func (c *toolCall) newer(ctx context.Context, after uint64) (schemas.ToolRecord,
 	return rec, err == nil && found && rec.Sequence > after
 }
 
+// requeueGrace is how long a call at least waits that an owner found queued: it may never have
+// been in the queue before.
+const requeueGrace = 2 * time.Second
+
 // awaitStart queues the call and waits until a toolrunner has started it. Otherwise it is
 // withdrawn: after that record no toolrunner can start it.
 func (c *toolCall) awaitStart(ctx context.Context, rec schemas.ToolRecord) (schemas.ToolRecord, error) {
 	def := c.start.Definition
+	select {
+	case <-c.cancel:
+		return c.withdraw(ctx, rec, abortedBeforeStart())
+	default:
+	}
 	message, err := c.r.e.conn.QueueTool(ctx, def.Pool, c.request(rec))
 	if err != nil {
 		return c.unqueueable(ctx, rec, err)
 	}
 	limit := time.Duration(def.QueueTimeoutMS) * time.Millisecond
-	timeout := time.NewTimer(limit)
+	timeout := time.NewTimer(c.remains(limit, requeueGrace))
 	defer timeout.Stop()
 	tick := time.NewTicker(c.r.e.timing.Records)
 	defer tick.Stop()
@@ -245,7 +230,7 @@ func (c *toolCall) awaitStart(ctx context.Context, rec schemas.ToolRecord) (sche
 		case <-c.hint:
 		case <-tick.C:
 		case <-c.cancel:
-			result = schemas.ToolResult{Output: "[aborted before it started]", Appends: true, StopReason: schemas.StopAborted}
+			result = abortedBeforeStart()
 			continue
 		case <-timeout.C:
 			result = schemas.ToolResult{
@@ -259,7 +244,7 @@ func (c *toolCall) awaitStart(ctx context.Context, rec schemas.ToolRecord) (sche
 			return next, nil
 		}
 	}
-	next, err := c.write(ctx, rec.Sequence, schemas.ToolRecord{State: schemas.RecordWithdrawn, Attempt: rec.Attempt, Result: &result})
+	next, err := c.withdraw(ctx, rec, result)
 	if err == nil && next.State == schemas.RecordWithdrawn {
 		if err := c.r.e.conn.UnqueueTool(ctx, message); err != nil {
 			c.r.log.Debug().Err(err).Msg("take a withdrawn call off the queue")
@@ -268,14 +253,23 @@ func (c *toolCall) awaitStart(ctx context.Context, rec schemas.ToolRecord) (sche
 	return next, err
 }
 
+func abortedBeforeStart() schemas.ToolResult {
+	return schemas.ToolResult{Output: "[aborted before it started]", Appends: true, StopReason: schemas.StopAborted}
+}
+
+// withdraw settles a call that has not started; it is refused if one has come first.
+func (c *toolCall) withdraw(ctx context.Context, rec schemas.ToolRecord, result schemas.ToolResult) (schemas.ToolRecord, error) {
+	return c.write(ctx, rec.Sequence, schemas.ToolRecord{State: schemas.RecordWithdrawn, Attempt: rec.Attempt, Result: &result})
+}
+
 // unqueueable settles a call whose message the broker will never take, such as one too large.
 func (c *toolCall) unqueueable(ctx context.Context, rec schemas.ToolRecord, cause error) (schemas.ToolRecord, error) {
 	if ctx.Err() != nil {
 		return rec, ctx.Err()
 	}
-	return c.write(ctx, rec.Sequence, schemas.ToolRecord{State: schemas.RecordWithdrawn, Attempt: rec.Attempt, Result: &schemas.ToolResult{
+	return c.withdraw(ctx, rec, schemas.ToolResult{
 		Output: fmt.Sprintf("[the call could not be queued and was not run: %v]", cause), Appends: true, StopReason: schemas.StopFailed,
-	}})
+	})
 }
 
 func (c *toolCall) request(rec schemas.ToolRecord) schemas.ToolRequest {
@@ -296,7 +290,7 @@ const boundGrace = 10 * time.Second
 func (c *toolCall) awaitEnd(ctx context.Context, rec schemas.ToolRecord) (schemas.ToolRecord, error) {
 	c.toolrunner.Store(&rec.Toolrunner)
 	c.r.onLoop(c.r.resendAll) // what was sent before this owner listened
-	bound := time.NewTimer(time.Duration(c.start.Definition.TimeoutMS)*time.Millisecond + boundGrace)
+	bound := time.NewTimer(c.remains(time.Duration(c.start.Definition.TimeoutMS)*time.Millisecond+boundGrace, boundGrace))
 	defer bound.Stop()
 	tick := time.NewTicker(c.r.e.timing.Records)
 	defer tick.Stop()
@@ -333,11 +327,15 @@ func (c *toolCall) awaitEnd(ctx context.Context, rec schemas.ToolRecord) (schema
 	}
 }
 
+// maxAttempts is how often a call is started that may run more than once: what one toolrunner
+// after the other is lost with does not get better.
+const maxAttempts = 3
+
 // lost settles a call whose toolrunner is gone: again if it may run twice, else as failed with
 // its outcome unknown.
 func (c *toolCall) lost(ctx context.Context, rec schemas.ToolRecord) (schemas.ToolRecord, error) {
 	c.r.log.Warn().Str("call", c.id()).Str("toolrunner", rec.Toolrunner).Msg("a toolrunner was lost with a call")
-	if c.start.Definition.Retry == schemas.RetrySafe {
+	if c.start.Definition.Retry == schemas.RetrySafe && rec.Attempt < maxAttempts {
 		return c.write(ctx, rec.Sequence, schemas.ToolRecord{State: schemas.RecordQueued, Attempt: rec.Attempt + 1})
 	}
 	return c.give(ctx, rec, schemas.StopFailed, "the toolrunner was lost after it had started the call; whether the call took effect is unknown")

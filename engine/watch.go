@@ -121,6 +121,17 @@ func (e *Engine) hasRoom() bool {
 	return len(e.mu.runners) < e.room && !e.mu.draining
 }
 
+// ringLater rings a session that was dropped here: after a while, since what made it drop may
+// happen again, or at once when the engine ends.
+func (e *Engine) ringLater(ctx context.Context, ref schemas.SessionRef) {
+	pause(ctx, e.timing.Ring)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer cancel()
+	if err := e.conn.Wake(ctx, ref); err != nil {
+		e.log.Warn().Err(err).Str("session", ref.String()).Msg("ring for a dropped session")
+	}
+}
+
 func (e *Engine) runs(ref schemas.SessionRef) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -37,7 +37,8 @@ func (st *step) finishAbort() {
 }
 
 // gaveUp ends the task as failed for a reason of the engine's own. Nothing is left unpaired: what
-// runs is cancelled, and its outcome said to be unknown.
+// runs is cancelled, and its outcome said to be unknown. A call that this owner has not taken up is
+// taken up to be cancelled: one that still waits for a toolrunner would start after the task's end.
 func (st *step) gaveUp(message string) {
 	t := st.Task
 	if t == nil {
@@ -52,6 +53,7 @@ func (st *step) gaveUp(message string) {
 		}
 		for _, c := range r.Calls {
 			if c.running() {
+				st.startTool(c)
 				st.do(CancelTool{ToolCallID: c.ToolCallID})
 				st.toolEnded(ToolEnded{ToolCallID: c.ToolCallID, Attempt: c.Attempt, Result: schemas.ToolResult{
 					Output: "[" + message + "; the outcome of the call is unknown]", Appends: true, StopReason: schemas.StopFailed,

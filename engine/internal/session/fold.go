@@ -2,6 +2,7 @@ package session
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"braid/schemas"
@@ -35,6 +36,25 @@ func (s *State) Apply(m schemas.Message) {
 	default:
 		s.applyModel(m)
 	}
+}
+
+// Gap says that fragments which stood before the next message can't be read any more. What they
+// were part of is unknown until its next certain point: a start, a complete message or a
+// checkpoint.
+func (s *State) Gap() {
+	if s.Task == nil || s.Task.Request == nil {
+		return
+	}
+	r := s.Task.Request
+	r.torn = r.Open
+	for _, c := range r.Calls {
+		c.torn = c.running()
+	}
+}
+
+// gapped reports that the newest gap leaves something uncertain.
+func (r *Request) gapped() bool {
+	return r.Open && r.torn || slices.ContainsFunc(r.Calls, func(c *Call) bool { return c.running() && c.torn })
 }
 
 func (s *State) applyOutcome(p *schemas.CommandOutcome) {
@@ -228,11 +248,11 @@ func (r *Request) applyStream(m schemas.Message) {
 	case *schemas.PartialToolCall:
 		r.applyPartial(p.EventType, &Segment{Of: schemas.KindToolCall, Name: p.Name, ToolCallID: p.ToolCallID}, p.Arguments)
 	case *schemas.ToolCall:
-		r.Segment = nil
+		r.Segment, r.torn = nil, false
 		r.Messages = append(r.Messages, m)
 		r.Calls = append(r.Calls, &Call{ToolCall: p, Attempt: 1})
 	case *schemas.Text, *schemas.Thinking, *schemas.InlineThinking, *schemas.InlineData:
-		r.Segment = nil
+		r.Segment, r.torn = nil, false
 		r.Messages = append(r.Messages, m)
 	}
 }
@@ -240,6 +260,9 @@ func (r *Request) applyStream(m schemas.Message) {
 // applyPartial opens the fresh segment, or adds the text to the open one. The complete message
 // closes it.
 func (r *Request) applyPartial(phase schemas.Phase, fresh *Segment, text string) {
+	if phase == schemas.PhaseStart {
+		r.torn = false
+	}
 	if phase == schemas.PhaseStart || r.Segment == nil {
 		r.Segment = fresh
 	}
@@ -248,6 +271,9 @@ func (r *Request) applyPartial(phase schemas.Phase, fresh *Segment, text string)
 
 func (c *Call) applyFragment(p *schemas.PartialToolCallOutput) {
 	c.Streaming = p.EventType != schemas.PhaseStop
+	if p.EventType == schemas.PhaseStart {
+		c.torn = false
+	}
 	c.Text.WriteString(p.Output)
 	if p.Attempt > 0 {
 		c.Attempt, c.Offset = p.Attempt, p.Offset
@@ -259,8 +285,11 @@ func (s *State) applyCheckpoint(p *schemas.Checkpoint) {
 	if s.Task == nil || s.Task.Request == nil {
 		return
 	}
+	for _, c := range s.Task.Request.Calls {
+		c.torn = false
+	}
 	if r := s.Task.Request; r.Open {
-		r.Segment = nil
+		r.Segment, r.torn = nil, false
 		if o := p.Segment; o != nil {
 			r.Segment = &Segment{Of: o.Of, Name: o.Name, ToolCallID: o.ToolCallID}
 			r.Segment.Text.WriteString(o.Text)

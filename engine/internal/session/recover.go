@@ -14,16 +14,20 @@ import (
 //	calls undecided                   of a live request: advance resumes the approval queue
 //	abort begun                       cancel what still runs
 //	outputs complete, no next request advance begins it
+//
+// A segment or an output of which fragments have expired goes on with a mark that says so, and
+// owner_changed tells readers that it need not add up. Whatever is still being streamed gets a
+// checkpoint at once: that of the owner before may be about as old as fragments can be.
 func (st *step) takenOver(e TakenOver) {
 	st.recovered = true
 	t := st.Task
 	if t == nil {
 		return
 	}
-	if e.From != "" {
-		st.emit(&schemas.OwnerChanged{From: e.From, To: e.To, Cause: e.Cause})
-	}
 	r := t.Request
+	if e.From != "" {
+		st.emit(&schemas.OwnerChanged{From: e.From, To: e.To, Cause: e.Cause, Gap: r != nil && r.gapped()})
+	}
 	if r == nil {
 		return
 	}
@@ -37,17 +41,21 @@ func (st *step) takenOver(e TakenOver) {
 		}, 0)
 	case r.RetryInMS > 0 && !t.Aborting:
 		st.waiting = true
-		st.do(WaitRetry{time.Duration(r.RetryInMS) * time.Millisecond})
+		st.do(WaitRetry{Request: r.ID, Delay: time.Duration(r.RetryInMS) * time.Millisecond})
 	}
 	for _, c := range r.Calls {
 		if !c.running() {
 			continue
+		}
+		if c.torn && c.Streaming {
+			st.delta(c, "\n[part of the output before this may be lost]\n", c.Offset)
 		}
 		st.startTool(c)
 		if t.Aborting {
 			st.do(CancelTool{ToolCallID: c.ToolCallID})
 		}
 	}
+	st.checkpoint()
 }
 
 // checkpoint records everything open.

@@ -130,7 +130,7 @@ func (st *step) failRequest(status schemas.StopReason, failure *schemas.ErrorInf
 		delay := retryDelay(r.Attempt, retryAfter)
 		end.RetryInMS = delay.Milliseconds()
 		st.waiting = true
-		st.do(WaitRetry{delay})
+		st.do(WaitRetry{Request: r.ID, Delay: delay})
 	}
 	st.emit(end)
 	if failure != nil {
@@ -154,6 +154,9 @@ func (st *step) closeSegment(reason schemas.StopReason) {
 		return
 	}
 	text := seg.Text.String()
+	if r.torn {
+		text += "\n[part of this message may be lost]"
+	}
 	switch seg.Of {
 	case schemas.KindText:
 		stop, p := schemas.TextFragment(schemas.PhaseStop, ""), schemas.AssistantText(text)

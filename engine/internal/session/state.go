@@ -76,6 +76,7 @@ type Request struct {
 	// Calls are its tool calls, in call order.
 	Calls []*Call
 
+	torn bool              // fragments since the last certain point may be missing
 	ids  map[string]string // the provider's call ids to the engine's
 	stop *schemas.Message  // the open segment's stop, which waits for the complete message
 }
@@ -105,6 +106,8 @@ type Call struct {
 	// Attempt and Offset say how much of which attempt is merged.
 	Attempt int
 	Offset  int64
+
+	torn bool // fragments of the output may be missing
 }
 
 // New returns the state of a session nothing is known of.

@@ -45,8 +45,9 @@ type (
 		Attempt    int
 		Result     schemas.ToolResult
 	}
-	// RetryDue: the wait of [WaitRetry] is over.
-	RetryDue struct{}
+	// RetryDue: the wait of [WaitRetry] is over. Request is the effect's: a wait that was begun
+	// for a request of an aborted task is no reason to repeat a later one early.
+	RetryDue struct{ Request uint64 }
 	// CheckpointDue: it is time to record what is open.
 	CheckpointDue struct{}
 	// TakenOver: this owner has folded the log and goes on. From and Cause describe the change
@@ -103,7 +104,10 @@ type (
 		From       int64
 	}
 	// WaitRetry asks for a [RetryDue] after the delay.
-	WaitRetry struct{ Delay time.Duration }
+	WaitRetry struct {
+		Request uint64
+		Delay   time.Duration
+	}
 )
 
 func (Answer) effect()       {}
@@ -148,7 +152,9 @@ func (s *State) Step(now time.Time, event Event) Output {
 	case ToolEnded:
 		st.toolEnded(e)
 	case RetryDue:
-		s.waiting = false
+		if s.Task != nil && s.Task.Request != nil && s.Task.Request.ID == e.Request {
+			s.waiting = false
+		}
 	case CheckpointDue:
 		st.checkpoint()
 	case TakenOver:

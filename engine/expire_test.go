@@ -1,0 +1,185 @@
+package engine
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"braid/bus"
+	"braid/bus/bustest"
+	"braid/schemas"
+)
+
+// witness watches the session live from now on until its task ends, and holds all it sees to all
+// the rules.
+func (h *house) witness() (wait func() []schemas.Message) {
+	h.t.Helper()
+	type seen struct {
+		messages []schemas.Message
+		problem  any
+	}
+	done := make(chan seen, 1)
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	f, err := h.conn.Follow(ctx, ref, bus.FollowOptions{Beginning: true})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	go func() {
+		defer cancel()
+		defer f.Close()
+		var s seen
+		checker := schemas.NewChecker(schemas.ViewFeed)
+		for s.problem == nil {
+			ev, err := f.Next(ctx)
+			if err != nil {
+				s.problem = err
+				break
+			}
+			frame, ok := ev.(bus.Frame)
+			if !ok {
+				continue
+			}
+			if frame.AfterGap {
+				checker.Gap()
+			}
+			for _, e := range frame.Entries() {
+				s.messages = append(s.messages, e.Message)
+				if v := checker.Add(e); len(v) > 0 {
+					s.problem = v
+				}
+				if taskEnded(e.Message) {
+					done <- s
+					return
+				}
+			}
+		}
+		done <- s
+	}()
+	return func() []schemas.Message {
+		h.t.Helper()
+		s := <-done
+		if s.problem != nil {
+			h.t.Fatalf("%v\n%s", s.problem, dump(s.messages))
+		}
+		return s.messages
+	}
+}
+
+// expired waits until no fragment of the session is left in the stream.
+func (h *house) expired() {
+	h.t.Helper()
+	h.eventually("fragments do not expire", func() bool {
+		for f, err := range h.conn.ReadFrames(context.Background(), ref, 0, 0, bus.LogAndLive) {
+			if err != nil || !f.Header.Recorded {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// checkpointed waits for a checkpoint that holds the text.
+func (h *house) checkpointed(text string) {
+	h.t.Helper()
+	h.eventually("no checkpoint", func() bool {
+		for f, err := range h.conn.ReadFrames(context.Background(), ref, 0, 0, bus.LogOnly) {
+			if err != nil {
+				return false
+			}
+			for _, m := range f.Messages {
+				p, ok := m.Payload.(*schemas.Checkpoint)
+				if ok && (p.Segment != nil && p.Segment.Text == text || len(p.Outputs) > 0 && p.Outputs[0].Text == text) {
+					return true
+				}
+			}
+		}
+		return false
+	})
+}
+
+func brief(t *testing.T) *bustest.Broker {
+	return bustest.Custom(t, bus.ServerOptions{}, bus.Topology{LiveTTL: time.Second})
+}
+
+// Fragments have expired while the engine lived, and a checkpoint holds them: the next owner closes what was open, and
+// who watched all along sees that it adds up.
+func TestTakeoverFromACheckpoint(t *testing.T) {
+	h := newHouse(t, brief(t), map[string]string{"slow": streaming})
+	first := h.killable("e1")
+	h.create("scripted/slow", schemas.ApproveAll)
+	wait := h.witness()
+	h.task("t1", "go")
+	h.checkpointed("one two")
+	h.expired()
+	h.engine("e2")
+	if err := first.Stop(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	var texts []string
+	all := wait()
+	for _, m := range all {
+		switch p := m.Payload.(type) {
+		case *schemas.Text:
+			texts = append(texts, p.Text)
+		case *schemas.OwnerChanged:
+			texts = append(texts, "owner")
+		}
+	}
+	if got := strings.Join(texts, ", "); got != "go, owner, one two, done" {
+		t.Errorf("texts %s\n%s", got, dump(all))
+	}
+}
+
+// The same of a tool's output.
+func TestTakeoverOfAnOutputFromACheckpoint(t *testing.T) {
+	h := newHouse(t, brief(t), map[string]string{"m": callScript([2]string{"write", `{}`})})
+	first := h.killable("e1")
+	hands := h.toolrunner("r1")
+	h.create("scripted/m", schemas.ApproveAll)
+	wait := h.witness()
+	h.task("t", "go")
+	call := hands.call(`{}`)
+	call.say("before ")
+	h.checkpointed("before ")
+	h.expired()
+	h.engine("e2")
+	if err := first.Stop(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	call.say("after")
+	if err := call.end(schemas.StopCompleted); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, transcript(wait()),
+		"call write {}", "allow", "end completed", "owner handover", "output before after", "end completed", "task completed")
+}
+
+// Fragments have expired and no checkpoint holds them, since nobody ran the session for that
+// long. The next owner can't say what was streamed, and says that.
+func TestTakeoverAfterAHole(t *testing.T) {
+	h := newHouse(t, brief(t), map[string]string{"slow": streaming})
+	first := h.killable("e1")
+	h.create("scripted/slow", schemas.ApproveAll)
+	wait := h.witness()
+	h.task("t1", "go")
+	h.follow(func(m schemas.Message) bool {
+		p, ok := m.Payload.(*schemas.PartialText)
+		return ok && strings.Contains(p.Text, "two")
+	})
+	first.kill()
+	h.expired()
+	h.engine("e2")
+	for _, m := range wait() {
+		switch p := m.Payload.(type) {
+		case *schemas.OwnerChanged:
+			if !p.Gap {
+				t.Error("the hole is passed over in silence")
+			}
+		case *schemas.Text:
+			if p.Role == schemas.RoleAssistant && p.StopReason != "" && !strings.HasSuffix(p.Text, "may be lost]") {
+				t.Errorf("closed as %q", p.Text)
+			}
+		}
+	}
+}
