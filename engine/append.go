@@ -133,12 +133,17 @@ func (r *runner) stored(res result) error {
 	if res.confirm != nil {
 		r.startModel(*res.confirm)
 	}
+	r.performStored()
+	return nil
+}
+
+// performStored lets the effects go whose messages are stored.
+func (r *runner) performStored() {
 	for len(r.waiting) > 0 && r.waiting[0].mark <= r.done {
 		w := r.waiting[0]
 		r.waiting = r.waiting[1:]
-		r.perform(w.effects, res.ack)
+		r.perform(w.effects, r.ack)
 	}
-	return nil
 }
 
 // storedOnly notes an acknowledged frame without any effect.

@@ -157,7 +157,9 @@ func (r *runner) callModel(ctx context.Context, model llm.Model, request llm.Req
 		case r.stream <- session.ModelMessage{Request: id, Message: m}:
 			return nil
 		case <-ctx.Done():
-			return context.Cause(ctx)
+			// The session has closed the request, or is somebody else's: nobody listens. A model
+			// may still close its segment, and is not told that it failed at that.
+			return nil
 		}
 	})
 	ended := session.ModelEnded{Request: id, Status: outcome.Status}

@@ -87,7 +87,6 @@ type Engine struct {
 	beat      *bus.Beat
 	projector *projector
 
-	routes  chan struct{}           // holds one for each wake-up that is on its way
 	cancel  context.CancelCauseFunc // ends everything at once
 	drain   context.CancelFunc      // stops taking work
 	work    sync.WaitGroup          // pulls, watch, projection
@@ -119,11 +118,10 @@ func Start(ctx context.Context, o Options) (*Engine, error) {
 		conn: o.Conn, store: o.Trace, models: o.Models, instance: o.Instance, room: o.MaxSessions,
 		timing: o.Timing.withDefaults(), log: o.Log.With().Str("engine", o.Instance).Logger(),
 	}
-	e.routes = make(chan struct{}, routesMost)
 	e.mu.runners = map[schemas.SessionRef]*runner{}
 	e.mu.changed = make(chan struct{})
 	var err error
-	if e.projector, err = newProjector(e.conn, e.store, e.log); err != nil {
+	if e.projector, err = newProjector(ctx, e.conn, e.store, e.log); err != nil {
 		return nil, fmt.Errorf("start engine: %w", err)
 	}
 	if e.beat, err = e.conn.StartBeat(ctx, bus.KindEngine, e.instance, nil); err != nil {

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -221,4 +223,51 @@ func TestStuckGoesByTheMonotonicClock(t *testing.T) {
 	if !r.stuck(time.Hour) {
 		t.Error("not stuck after two hours")
 	}
+}
+
+// A hand-over leaves effects to the next owner, but for answers: what is stored is so.
+func TestHandOverKeepsAnswers(t *testing.T) {
+	answer := session.Answer{Outcome: schemas.Outcome{CommandID: "k"}}
+	got := answers([]waitingEffects{
+		{mark: 1, effects: []session.Effect{session.ListTools{}}},
+		{mark: 2, effects: []session.Effect{session.StopModel{}, answer}},
+	})
+	if len(got) != 1 || got[0].mark != 2 || len(got[0].effects) != 1 || got[0].effects[0] != session.Effect(answer) {
+		t.Errorf("kept %+v", got)
+	}
+}
+
+// closing is a model that closes its segment when it is told to stop, as adapters may.
+type closing struct{ closed chan error }
+
+func (c *closing) Name() string                    { return "closing" }
+func (c *closing) Models() []string                { return nil }
+func (c *closing) Model(string) (llm.Model, error) { return c, nil }
+func (c *closing) Stream(ctx context.Context, _ llm.Request, emit func(schemas.Message) error) llm.Outcome {
+	now := time.Now()
+	_ = emit(schemas.New(now, schemas.TextFragment(schemas.PhaseStart, "")))
+	<-ctx.Done()
+	err := emit(schemas.New(now, schemas.TextFragment(schemas.PhaseStop, "")))
+	c.closed <- errors.Join(err, emit(schemas.New(now, schemas.AssistantText(""))))
+	return llm.Interrupted(ctx)
+}
+
+// What a model says after it was stopped is taken without a word, and goes nowhere.
+func TestModelClosesItsSegmentLate(t *testing.T) {
+	model := &closing{closed: make(chan error, 1)}
+	r := &runner{e: &Engine{}}
+	r.tenure = newTenure(context.Background(), ref, nil)
+	r.stream = make(chan session.Event, 1) // room for the start alone
+	ctx, cancel := context.WithCancel(r.ctx)
+	var done sync.WaitGroup
+	done.Go(func() { r.callModel(ctx, model, llm.Request{}, 1) })
+	for len(r.stream) == 0 {
+		runtime.Gosched()
+	}
+	cancel()
+	if err := <-model.closed; err != nil {
+		t.Errorf("emit after the end: %v", err)
+	}
+	r.cancel(errTenureEnded)
+	done.Wait()
 }

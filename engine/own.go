@@ -286,23 +286,38 @@ func (r *runner) release() error {
 	return nil
 }
 
+// answers are the waiting effects that tell people the outcome of what they asked for. It stands
+// whoever owns the session.
+func answers(waiting []waitingEffects) (kept []waitingEffects) {
+	for _, w := range waiting {
+		only := waitingEffects{mark: w.mark}
+		for _, e := range w.effects {
+			if _, ok := e.(session.Answer); ok {
+				only.effects = append(only.effects, e)
+			}
+		}
+		if len(only.effects) > 0 {
+			kept = append(kept, only)
+		}
+	}
+	return kept
+}
+
 // depart hands the session over: what was appended is stored, the claim released, and another
 // engine rung for.
 func (r *runner) depart() error {
 	r.stopModel(0)
+	r.waiting, r.confirm = answers(r.waiting), nil // other effects are the next owner's
 	for !r.quiet() {
 		if err := r.flush(); err != nil {
 			return err
-		}
-		r.waiting, r.confirm = nil, nil // effects are the next owner's
-		if r.quiet() {
-			break
 		}
 		select {
 		case result := <-r.results:
 			if err := r.storedOnly(result); err != nil {
 				return err
 			}
+			r.performStored()
 		case <-r.ctx.Done():
 			return context.Cause(r.ctx)
 		}

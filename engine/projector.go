@@ -30,11 +30,11 @@ type projector struct {
 }
 
 // newProjector checks the trace against the broker before anything is read from it.
-func newProjector(conn *bus.Conn, store *trace.Store, log zerolog.Logger) (*projector, error) {
+func newProjector(ctx context.Context, conn *bus.Conn, store *trace.Store, log zerolog.Logger) (*projector, error) {
 	p := &projector{conn: conn, store: store, log: log}
 	p.mu.applied = make([]uint64, conn.Shards())
 	p.mu.changed = make(chan struct{})
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	for shard := range conn.Shards() {
 		mark, err := p.verify(ctx, shard)

@@ -15,7 +15,8 @@ const (
 	nakLater = time.Second            // the owner does not answer, or there is no room
 )
 
-// pullMost is how many wake-ups are taken at once, routesMost how many find their way at once.
+// pullMost is how many wake-ups are taken at once, routesMost how many of a lane find their way
+// at once.
 const (
 	pullMost   = 32
 	routesMost = 64
@@ -24,6 +25,8 @@ const (
 // pull takes wake-ups of a lane until taking ends. Those that start work are taken only while
 // there is room for another session.
 func (e *Engine) pull(running, taking context.Context, lane bus.Lane) {
+	// Each lane has its own: an abort waits for nobody who asks an owner that does not answer.
+	routes := make(chan struct{}, routesMost)
 	for taking.Err() == nil {
 		most := pullMost
 		if lane == bus.LaneRun {
@@ -41,9 +44,9 @@ func (e *Engine) pull(running, taking context.Context, lane bus.Lane) {
 		}
 		for _, w := range wakes {
 			// Side by side, since an owner that does not answer takes a second.
-			e.routes <- struct{}{}
+			routes <- struct{}{}
 			e.work.Go(func() {
-				defer func() { <-e.routes }()
+				defer func() { <-routes }()
 				e.route(running, w)
 			})
 		}
