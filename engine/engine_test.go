@@ -165,6 +165,7 @@ func (h *house) killable(name string, options ...func(*Options)) *Engine {
 }
 
 func TestOneTask(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t, bustest.Single(t), nil)
 	h.engine("e1")
 	h.create("shell/demo", schemas.ApproveAll)
@@ -195,6 +196,7 @@ turns:
 
 // An engine dies while its model streams: another closes what was open, and goes on.
 func TestTakeoverWhileTheModelStreams(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t, bustest.Single(t), map[string]string{"slow": streaming})
 	first := h.killable("e1")
 	h.create("scripted/slow", schemas.ApproveAll)
@@ -224,6 +226,7 @@ func TestTakeoverWhileTheModelStreams(t *testing.T) {
 
 // The same at SIGTERM: the session is handed over at once.
 func TestHandOver(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t, bustest.Single(t), map[string]string{"slow": streaming})
 	first := h.killable("e1")
 	h.create("scripted/slow", schemas.ApproveAll)
@@ -249,6 +252,7 @@ func TestHandOver(t *testing.T) {
 
 // A command on a session that does not exist is refused, and leaves nothing behind.
 func TestUnknownSession(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t, bustest.Single(t), nil)
 	h.engine("e1")
 	o := h.send(schemas.Command{ID: "t", Type: schemas.CommandTask, Session: ref, Task: &schemas.TaskBody{Prompt: "x"}})
@@ -261,6 +265,7 @@ func TestUnknownSession(t *testing.T) {
 }
 
 func TestUnknownModel(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t, bustest.Single(t), nil)
 	h.engine("e1")
 	o := h.send(schemas.Command{ID: "c", Type: schemas.CommandCreate, Session: ref, Create: &schemas.CreateBody{Model: "no/such"}})

@@ -105,6 +105,7 @@ func brief(t *testing.T) *bustest.Broker {
 // Fragments have expired while the engine lived, and a checkpoint holds them: the next owner closes what was open, and
 // who watched all along sees that it adds up.
 func TestTakeoverFromACheckpoint(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t, brief(t), map[string]string{"slow": streaming})
 	first := h.killable("e1")
 	h.create("scripted/slow", schemas.ApproveAll)
@@ -133,6 +134,7 @@ func TestTakeoverFromACheckpoint(t *testing.T) {
 
 // The same of a tool's output.
 func TestTakeoverOfAnOutputFromACheckpoint(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t, brief(t), map[string]string{"m": callScript([2]string{"write", `{}`})})
 	first := h.killable("e1")
 	hands := h.toolrunner("r1")
@@ -158,6 +160,7 @@ func TestTakeoverOfAnOutputFromACheckpoint(t *testing.T) {
 // Fragments have expired and no checkpoint holds them, since nobody ran the session for that
 // long. The next owner can't say what was streamed, and says that.
 func TestTakeoverAfterAHole(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t, brief(t), map[string]string{"slow": streaming})
 	first := h.killable("e1")
 	h.create("scripted/slow", schemas.ApproveAll)

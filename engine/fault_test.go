@@ -64,6 +64,7 @@ func TestPanicLosesTheSessionOnly(t *testing.T) {
 		"helper": func(r *runner) { r.spawn(func(context.Context) { panic("helper") }) },
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			h := newHouse(t, bustest.Single(t), map[string]string{"slow": streaming})
 			e := h.engine("e1")
 			h.streams()
@@ -77,6 +78,7 @@ func TestPanicLosesTheSessionOnly(t *testing.T) {
 
 // An owner that gets no fresh acknowledgement for a model call hands the session over.
 func TestUnconfirmedOwnerHandsOver(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t, bustest.Single(t), map[string]string{"slow": streaming})
 	e := h.engine("e1")
 	h.streams()
@@ -109,6 +111,7 @@ func (b *boom) Model(string) (llm.Model, error) {
 
 // A command that one owner after the other does not survive is skipped, with an outcome.
 func TestCommandThatKillsItsOwners(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t, bustest.Single(t), nil)
 	provider := &boom{}
 	models, err := llm.NewCatalog(&shell.Provider{}, provider)
@@ -133,6 +136,7 @@ func TestCommandThatKillsItsOwners(t *testing.T) {
 // The same command twice in the stream, further apart than the broker remembers ids, and neither
 // read yet: it is applied once and has one outcome.
 func TestRepeatBeforeTheFirstIsStored(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t, bustest.Single(t), map[string]string{"slow": streaming})
 	e := h.engine("e1")
 	h.streams()
@@ -173,6 +177,7 @@ func TestRepeatBeforeTheFirstIsStored(t *testing.T) {
 // An engine that is stopped after it has claimed, and goes on when another one owns the session,
 // leaves that one's running key alone: it may be all that tells of the session.
 func TestCase_FencedWhileLoading(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t, bustest.Single(t), nil)
 	e := h.engine("e1")
 	ctx := context.Background()
@@ -201,6 +206,7 @@ func TestCase_FencedWhileLoading(t *testing.T) {
 // Marking the end of a session does not touch the owner while a frame is in flight. The race
 // detector looks.
 func TestTailMarksAmongFrames(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t, bustest.Single(t), map[string]string{
 		"busy": "turns:\n  - steps:\n      - {text: " + strings.Repeat("word ", 400) + ", deltas: 400, pace: 1ms}\n",
 	})

@@ -22,6 +22,7 @@ func (h *house) onLoop(r *runner, f func()) {
 // A call that had said something and whose records are gone is not queued anew: that could run
 // it a second time.
 func TestLostRecordsOfACallThatRan(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t, bustest.Single(t), map[string]string{"slow": streaming})
 	e := h.engine("e1")
 	h.toolrunner("r1")
@@ -44,6 +45,7 @@ func TestLostRecordsOfACallThatRan(t *testing.T) {
 // How long a call may wait, or run, does not begin anew with each owner: what counts is how long
 // its record has stood, by the broker's clock.
 func TestBoundsSpanOwners(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t, bustest.Single(t), map[string]string{"slow": streaming})
 	e := h.engine("e1")
 	h.streams()
@@ -75,6 +77,7 @@ func TestBoundsSpanOwners(t *testing.T) {
 
 // A tenure that has ended takes no subscription that nobody would end.
 func TestDeskIsClosedForGood(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t, bustest.Single(t), map[string]string{"slow": streaming})
 	e := h.engine("e1")
 	h.streams()
@@ -89,6 +92,7 @@ func TestDeskIsClosedForGood(t *testing.T) {
 // A call that may run again does so three times, not for as long as there are toolrunners to
 // lose.
 func TestSafeCallIsNotRepeatedForEver(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t, bustest.Single(t), map[string]string{"m": callScript([2]string{"look", `{}`})})
 	h.engine("e1", func(o *Options) { o.Timing.Records = 50 * time.Millisecond })
 	lost := h.toolrunner("r1")

@@ -94,6 +94,7 @@ func (h *house) eventually(what string, ok func() bool) {
 
 // Tools finish in any order; the stream shows that order, the model gets them in call order.
 func TestCompletionOrderAndCallOrder(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t, bustest.Single(t), map[string]string{"m": callScript([2]string{"look", `{"n":1}`}, [2]string{"write", `{"n":2}`})})
 	h.engine("e1")
 	hands := h.toolrunner("r1")
@@ -118,6 +119,7 @@ func TestCompletionOrderAndCallOrder(t *testing.T) {
 // A call that needs a person suspends the task: nobody owns the session, nothing is kept in
 // memory, no key says it is in motion. The decision wakes it on another engine.
 func TestCase_C13_ApprovalSurvivesEverything(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t, bustest.Single(t), map[string]string{"m": callScript([2]string{"write", `{"n":1}`}, [2]string{"write", `{"n":2}`})})
 	first := h.killable("e1")
 	hands := h.toolrunner("r1")
@@ -167,6 +169,7 @@ func TestCase_C13_ApprovalSurvivesEverything(t *testing.T) {
 }
 
 func TestDenyAll(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t, bustest.Single(t), map[string]string{"m": callScript([2]string{"write", `{}`})})
 	h.engine("e1")
 	h.toolrunner("r1")
@@ -178,6 +181,7 @@ func TestDenyAll(t *testing.T) {
 
 // What can't be run is answered without asking anybody, and the model goes on.
 func TestCase_D22_D23_UnusableCalls(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t, bustest.Single(t), map[string]string{"m": callScript(
 		[2]string{"Look", `{}`}, [2]string{"look", `[1]`}, [2]string{"look", `{"a":1,}`}, [2]string{"look", `{"a":1}{"b":2}`})})
 	h.engine("e1")
@@ -205,6 +209,7 @@ func TestCase_D22_D23_UnusableCalls(t *testing.T) {
 
 // A tool that nobody runs fails by itself, naming the tool and the pool.
 func TestNoToolrunner(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t, bustest.Single(t), map[string]string{"m": callScript([2]string{"nobody", `{}`})})
 	h.engine("e1")
 	h.toolrunner("r1")
@@ -218,6 +223,7 @@ func TestNoToolrunner(t *testing.T) {
 // The engine dies while a tool runs. Another one attaches to the call: it runs once, and nothing
 // of its output is lost or doubled.
 func TestTakeoverWhileAToolRuns(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t, bustest.Single(t), map[string]string{"m": callScript([2]string{"write", `{}`})})
 	first := h.killable("e1")
 	hands := h.toolrunner("r1")
@@ -241,6 +247,7 @@ func TestTakeoverWhileAToolRuns(t *testing.T) {
 // A toolrunner that is lost with a call it had started: a call that must not run twice fails, its
 // outcome unknown; one that may runs again, as a new attempt.
 func TestCase_D17_ToolrunnerLost(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t, bustest.Single(t), map[string]string{"m": callScript([2]string{"write", `{}`}, [2]string{"look", `{"n":2}`})})
 	h.engine("e1")
 	lost := h.toolrunner("r1")
@@ -300,6 +307,7 @@ func TestAbort(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			h := newHouse(t, bustest.Single(t), scripts)
 			h.engine("e1")
 			hands := h.toolrunner("r1")
