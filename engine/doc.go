@@ -7,6 +7,7 @@
 //	engine.go      what an engine is made of, start and stop
 //	route.go       a wake-up arrives: is the session ours, somebody's, or nobody's?
 //	runner.go      one goroutine that owns one session, and its loop
+//	command.go     the commands it is asked, each answered once
 //	own.go         claiming a session and folding its log; letting it go
 //	append.go      one frame in flight; effects that wait for it
 //	effect.go      carrying out effects: the model, tools, answers

@@ -176,7 +176,7 @@ func TestRepeatBeforeTheFirstIsStored(t *testing.T) {
 
 // An engine that is stopped after it has claimed, and goes on when another one owns the session,
 // leaves that one's running key alone: it may be all that tells of the session.
-func TestCase_FencedWhileLoading(t *testing.T) {
+func TestFencedWhileLoading(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, bustest.Single(t), nil)
 	e := h.engine("e1")

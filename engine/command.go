@@ -1,0 +1,92 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+
+	"braid/bus"
+	"braid/engine/internal/session"
+	"braid/schemas"
+)
+
+// readCommands reads what the session is asked, up to reach, and takes it in order.
+func (r *runner) readCommands(reach uint64) error {
+	if reach > r.read {
+		commands, err := r.e.conn.ReadCommands(r.ctx, r.ref, max(r.read, r.state.Cursor), reach)
+		if err != nil {
+			return fmt.Errorf("read commands: %w", err)
+		}
+		for _, c := range commands {
+			if err := r.takeCommand(c); err != nil {
+				return err
+			}
+		}
+		r.read = max(r.read, reach)
+	}
+	r.acknowledgeLater()
+	return nil
+}
+
+// takeCommand gives one command to the core, with what only the engine knows about it. The same
+// command sent again is not applied again: it gets the outcome of the first.
+func (r *runner) takeCommand(c bus.StoredCommand) error {
+	if c.Sequence <= r.state.Cursor {
+		return nil
+	}
+	for _, first := range r.commands {
+		if first.ID == c.ID { // its outcome is on its way to the log
+			r.commands[c.Sequence] = c
+			return nil
+		}
+	}
+	o, found, err := r.outcomeOf(c.ID)
+	if err != nil {
+		return err
+	}
+	if found {
+		r.reply(c, o)
+		return nil
+	}
+	r.commands[c.Sequence] = c
+	r.step(session.CommandReceived{Sequence: c.Sequence, Command: c.Command, Refused: r.refuse(c)})
+	return nil
+}
+
+// refuse says why a command can't be taken that the core would take; nil if there is no reason.
+func (r *runner) refuse(c bus.StoredCommand) *schemas.Error {
+	if r.skip {
+		r.skip = false
+		r.log.Error().Uint64("sequence", c.Sequence).Msg("a command that engines did not survive is skipped")
+		return schemas.Errorf(schemas.CodeInternal, "one engine after the other was lost with this command; it is skipped")
+	}
+	if c.Invalid != nil || c.Type != schemas.CommandCreate {
+		return c.Invalid
+	}
+	if _, err := r.e.models.Open(c.Create.Model); err != nil {
+		return asError(err)
+	}
+	return nil
+}
+
+// outcomeOf finds the outcome a command id was given before, whenever that was: what the trace
+// may not know yet was seen while the log was folded, or given by this owner. When the trace
+// can't say, nothing can be taken: the command might have been applied.
+func (r *runner) outcomeOf(id string) (schemas.Outcome, bool, error) {
+	if o, ok := r.outcomes[id]; ok {
+		return o, true, nil
+	}
+	o, found, err := r.e.store.Outcome(r.ref, id)
+	if err != nil {
+		return o, false, fmt.Errorf("look for a command's outcome: %w", err)
+	}
+	return o, found, nil
+}
+
+// asError is the error as a person gets it.
+func asError(err error) *schemas.Error {
+	var known *schemas.Error
+	if errors.As(err, &known) {
+		return known
+	}
+	return schemas.Errorf(schemas.CodeInternal, "%v", err)
+}

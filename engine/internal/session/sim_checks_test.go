@@ -1,0 +1,110 @@
+package session
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"braid/schemas"
+)
+
+func (w *world) check(finish bool) {
+	for _, view := range []schemas.View{schemas.ViewFeed, schemas.ViewStream, schemas.ViewRecorded} {
+		c := schemas.NewChecker(view)
+		var violations []schemas.Violation
+		for _, e := range w.log {
+			if (view == schemas.ViewStream && !e.Message.Visible()) || (view == schemas.ViewRecorded && !e.Message.Recorded()) {
+				continue
+			}
+			violations = append(violations, c.Add(e)...)
+		}
+		if finish {
+			violations = append(violations, c.Finish()...)
+		}
+		if len(violations) > 0 {
+			w.t.Fatalf("%v: %v\n%s", view, violations, w.dump())
+		}
+	}
+}
+
+func (w *world) dump() string {
+	var b strings.Builder
+	for _, e := range w.log {
+		line, _ := schemas.Encode(e.Message)
+		fmt.Fprintf(&b, "%8s %s\n", e.Position, line)
+	}
+	return b.String()
+}
+
+// checkFold compares the live state with the fold of what is stored.
+func (w *world) checkFold() {
+	if w.gapped {
+		return // what has expired is in the log of this world, and in no state
+	}
+	folded := New(w.state.Session)
+	for _, e := range w.log {
+		folded.Apply(e.Message)
+	}
+	// Of an attempt that has said nothing the log says nothing.
+	if t := w.state.Task; t != nil && t.Request != nil && folded.Task != nil && folded.Task.Request != nil {
+		for _, c := range t.Request.Calls {
+			if f := folded.call(c.ToolCallID); f != nil && c.Text.Len() == 0 {
+				f.Attempt = c.Attempt
+			}
+		}
+	}
+	text := cmp.Comparer(func(a, b strings.Builder) bool { return a.String() == b.String() })
+	failure := cmp.FilterPath(func(p cmp.Path) bool { return p.Last().String() == ".Failure" }, cmp.Ignore())
+	id := cmp.FilterPath(func(p cmp.Path) bool {
+		return p.Last().String() == ".ID" && p.Index(-2).Type().String() == "session.Request"
+	}, cmp.Ignore())
+	diff := cmp.Diff(folded, w.state, text, failure, id,
+		cmpopts.IgnoreUnexported(State{}, Request{}, Call{}), cmpopts.EquateEmpty())
+	if diff != "" {
+		w.t.Fatalf("the state is not the fold of the log (-fold +state)\n%s\n%s", diff, w.dump())
+	}
+}
+
+// checkInputs asserts what providers insist on: in every request each call has exactly one
+// output, behind it, in call order.
+func (w *world) checkInputs() {
+	for _, input := range w.inputs {
+		var open []string
+		for _, m := range input {
+			switch p := m.Payload.(type) {
+			case *schemas.ToolCall:
+				open = append(open, p.ToolCallID)
+			case *schemas.ToolCallOutput:
+				if len(open) == 0 || open[0] != p.ToolCallID {
+					w.t.Fatalf("output of %s where %v are due", p.ToolCallID, open)
+				}
+				open = open[1:]
+			case *schemas.Text:
+				if p.Role == schemas.RoleUser && len(open) > 0 {
+					w.t.Fatalf("a prompt while the outputs of %v are due", open)
+				}
+			}
+		}
+		if len(open) > 0 {
+			w.t.Fatalf("a request without the outputs of %v", open)
+		}
+	}
+}
+
+// checkOutcomes asserts that every command has one outcome in the log, however often it was
+// delivered.
+func (w *world) checkOutcomes() {
+	seen := map[string]int{}
+	for _, e := range w.log {
+		if p, ok := e.Message.Payload.(*schemas.CommandOutcome); ok {
+			seen[p.CommandID]++
+		}
+	}
+	for _, c := range w.commands {
+		if n := seen[c.Command.ID]; n != 1 {
+			w.t.Fatalf("command %s has %d outcomes\n%s", c.Command.ID, n, w.dump())
+		}
+	}
+}
