@@ -13,8 +13,9 @@
 //	}
 //
 // Start reading at message.go (the envelope), payload.go (the payloads), codec.go (how both
-// become bytes) and rules.go (the guarantees of a stream, which a [Checker] checks). The folder
-// jsonschema describes every type for other languages; package schematest helps tests.
+// become bytes) and rules.go (the guarantees of a stream, which a [Checker] checks); a [TurnView]
+// tells a stream turn by turn. The folder jsonschema describes every type for other languages;
+// package schematest helps tests.
 //
 // Messages are values: once built they are not changed, so they may be shared between
 // goroutines without a lock. The package holds no state, starts no goroutine and imports

@@ -451,10 +451,24 @@ type ErrorInfo struct {
 	Extra      jsontext.Value `json:",embed"`
 }
 
+// The causes of a task's end; one that failed has the kind of its [ErrorInfo] instead.
+const (
+	// CauseDone: the last turn made no call.
+	CauseDone = "done"
+	// CauseUser: a person aborted the task.
+	CauseUser = "user"
+	// CauseMaxTurns: the task had no turns left.
+	CauseMaxTurns = "max_turns"
+	// CauseBudget: the session used more than it may.
+	CauseBudget = "budget"
+	// CauseLoop: the model repeated itself.
+	CauseLoop = "loop"
+)
+
 // TaskEnd closes a task; nothing of the task follows it.
 type TaskEnd struct {
 	Status StopReason `json:"status"`
-	// Cause says why in one word: "done", "user" (aborted), "max_turns", "provider", "engine".
+	// Cause says why in one word: one of the causes above, "provider", "engine" or "input".
 	Cause     string         `json:"cause,omitzero"`
 	ErrorInfo *ErrorInfo     `json:"error_info,omitzero"`
 	Extra     jsontext.Value `json:",embed"`

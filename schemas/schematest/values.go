@@ -39,6 +39,10 @@ var special = map[string]func(*rapid.T) any{
 	"TaskBody.Prompt":                text("x", "list <files> & more"),
 	"ApproveBody.ToolCallID":         name,
 	"ApproveBody.Decision":           func(*rapid.T) any { return schemas.DecisionDeny },
+	"ToolUseBlock.Type":              text("tool_use"),
+	"ToolUseBlock.Input":             inputs,
+	"ToolResultBlock.Type":           text("tool_result"),
+	"TaskToolCall.Input":             inputs,
 }
 
 func name(t *rapid.T) any { return rapid.StringMatching(`[A-Za-z0-9_-]{1,64}`).Draw(t, "name") }
@@ -53,6 +57,9 @@ func raw(choices ...string) func(*rapid.T) any {
 
 // objects are raw values of members that hold any object.
 var objects = raw(`{}`, `{"s":"\u003c\/","n":1.0e+2,"a":[1,2]}`, `{"signature":"AbC=","deep":{"x":null}}`)
+
+// inputs are raw values of what a model wrote for a tool.
+var inputs = raw(`{}`, `{"path":"\u003c\/"}`, `"no {object"`)
 
 // members are raw objects of members that no version knows yet.
 var members = raw(`{"x_new":{"a":[1.50,"\u0041"]}}`, `{"x_one":1,"x_two":"\/"}`)
@@ -71,6 +78,10 @@ func Value[T any]() *rapid.Generator[T] {
 func Fill(t *rapid.T, p any) { fill(t, reflect.ValueOf(p).Elem()) }
 
 func fill(t *rapid.T, v reflect.Value) {
+	if m, ok := v.Addr().Interface().(*schemas.Message); ok {
+		*m = AnyMessage().Draw(t, "message")
+		return
+	}
 	switch v.Kind() {
 	case reflect.Struct:
 		for i := range v.NumField() {

@@ -1,0 +1,263 @@
+package schemas_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"braid/schemas"
+	"braid/schemas/schematest"
+)
+
+// placed is an event and the message that completed it.
+type placed struct {
+	At schemas.Position
+	schemas.TurnEvent
+}
+
+// project runs a view over entries. With flush it is told where frames are over.
+func project(view *schemas.TurnView, entries []schemas.Entry, flush func(next int) bool) []placed {
+	var all []placed
+	for i, e := range entries {
+		for _, event := range view.Add(e) {
+			all = append(all, placed{e.Position, event})
+		}
+		over := i+1 == len(entries) || entries[i+1].Position.Sequence != e.Position.Sequence
+		if over && flush(i+1) {
+			for _, event := range view.Flush() {
+				all = append(all, placed{e.Position, event})
+			}
+		}
+	}
+	return all
+}
+
+func never(int) bool  { return false }
+func always(int) bool { return true }
+
+// events are the events alone.
+func events(all []placed) []schemas.TurnEvent {
+	var out []schemas.TurnEvent
+	for _, p := range all {
+		out = append(out, p.TurnEvent)
+	}
+	return out
+}
+
+// committed is what a turn is known to hold by reading the whole stream.
+type committed struct {
+	text    string
+	calls   []string
+	outputs map[string]bool
+	task    int
+}
+
+// truth reads a whole stream, looking ahead as a TurnView can't: its turns, and the places at
+// which its tasks end.
+func truth(entries []schemas.Entry) (turns []*committed, ends []schemas.Position) {
+	var open, last *committed
+	compacting := false
+	for _, e := range entries {
+		if len(e.Message.Origin) > 0 {
+			continue
+		}
+		switch p := e.Message.Payload.(type) {
+		case *schemas.CompactionBegin:
+			compacting = true
+		case *schemas.CompactionEnd:
+			compacting = false
+		case *schemas.TaskEnd:
+			ends = append(ends, e.Position)
+			last = nil
+		case *schemas.RequestBegin:
+			if !compacting {
+				open, last = &committed{outputs: map[string]bool{}, task: len(ends)}, nil
+			}
+		case *schemas.RequestEnd:
+			if !compacting && p.Status == schemas.StopCompleted {
+				turns, last = append(turns, open), open
+			}
+			open = nil
+		case *schemas.Text:
+			if open != nil && !compacting && p.Role == schemas.RoleAssistant {
+				open.text += p.Text
+			}
+		case *schemas.ToolCall:
+			open.calls = append(open.calls, p.ToolCallID)
+		case *schemas.ToolCallOutput:
+			for _, c := range []*committed{open, last} {
+				if c != nil && slices.Contains(c.calls, p.ToolCallID) {
+					c.outputs[p.ToolCallID] = true
+				}
+			}
+		}
+	}
+	return turns, ends
+}
+
+// outline is the events that turns must make, in order, but for the marks: those of different
+// tasks are parted by the end of the first.
+func outline(turns []*committed, tasks int) []string {
+	var want []string
+	for task := range tasks {
+		for _, turn := range turns {
+			if turn.task != task {
+				continue
+			}
+			if turn.text != "" {
+				want = append(want, "text "+turn.text)
+			}
+			for _, id := range turn.calls {
+				want = append(want, "tool_use "+id)
+			}
+			for _, id := range turn.calls {
+				if turn.outputs[id] {
+					want = append(want, "tool_result "+id)
+				}
+			}
+		}
+		want = append(want, "done")
+	}
+	return want
+}
+
+func outlineOf(all []placed) []string {
+	var got []string
+	for _, p := range all {
+		switch d := p.Data.(type) {
+		case string:
+			got = append(got, "text "+d)
+		case *schemas.ToolUseBlock:
+			got = append(got, "tool_use "+d.ID)
+		case *schemas.ToolResultBlock:
+			got = append(got, "tool_result "+d.ToolUseID)
+		case *schemas.TaskResult:
+			got = append(got, "done")
+		}
+	}
+	return got
+}
+
+// A legal stream makes the text, calls and results of its committed requests, in order, and one
+// last event a task, at its end; nothing of a failed request shows.
+func TestTurnViewTellsTheTurns(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		entries := schematest.LegalStream().Draw(t, "stream")
+		got := project(schemas.NewTurnView(), entries, never)
+		turns, ends := truth(entries)
+		if diff := cmp.Diff(outline(turns, len(ends)), outlineOf(got)); diff != "" {
+			t.Fatalf("(-want +got)\n%s\n%s", diff, schematest.Format(entries))
+		}
+		task := 0
+		for _, p := range got {
+			result, ok := p.Data.(*schemas.TaskResult)
+			if !ok {
+				continue
+			}
+			if p.At != ends[task] {
+				t.Fatalf("task %d is done at %s, ended at %s", task, p.At, ends[task])
+			}
+			checkResult(t, result, turns, task)
+			task++
+		}
+	})
+}
+
+// checkResult compares a result with the turns of its task.
+func checkResult(t *rapid.T, r *schemas.TaskResult, turns []*committed, task int) {
+	want := schemas.TaskResult{}
+	var calls, called []string
+	for _, turn := range turns {
+		if turn.task == task {
+			want.Turns++
+			want.Output = turn.text
+			for _, id := range turn.calls {
+				if turn.outputs[id] {
+					calls = append(calls, id)
+				}
+			}
+		}
+	}
+	for _, c := range r.ToolCalls {
+		called = append(called, c.ID)
+	}
+	if r.Turns != want.Turns || r.Output != want.Output || !slices.Equal(calls, called) || r.Incomplete {
+		t.Fatalf("task %d: %+v, want %d turns, output %q, calls %v", task, r, want.Turns, want.Output, calls)
+	}
+	var outputs []string
+	text := ""
+	for _, m := range r.Messages {
+		switch p := m.Payload.(type) {
+		case *schemas.Text:
+			text += p.Text
+		case *schemas.ToolCallOutput:
+			outputs = append(outputs, p.ToolCallID)
+		}
+	}
+	if !slices.Equal(calls, outputs) || !strings.HasSuffix(text, want.Output) {
+		t.Fatalf("task %d: its messages are %v", task, r.Messages)
+	}
+}
+
+// It makes no difference through which view the stream is seen, nor which frames are known to be
+// over, except for when events come.
+func TestTurnViewIsTheSameForAll(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		entries := schematest.LegalStream().Draw(t, "stream")
+		want := project(schemas.NewTurnView(), entries, never)
+		for _, view := range allViews {
+			got := project(schemas.NewTurnView(), seen(view, entries), func(int) bool { return rapid.Bool().Draw(t, "flush") })
+			if diff := cmp.Diff(events(want), events(got)); diff != "" {
+				t.Fatalf("%s (-feed +got)\n%s\n%s", view, diff, schematest.Format(entries))
+			}
+		}
+		// When every frame is known to be over, each event comes as early as it can: with the
+		// same message, whoever watches.
+		early := project(schemas.NewTurnView(), recordedOwn(entries), always)
+		all := project(schemas.NewTurnView(), seen(schemas.ViewRecorded, entries), always)
+		for i := range early {
+			if early[i].At.Sequence != all[i].At.Sequence || early[i].At.Compare(want[i].At) > 0 {
+				t.Fatalf("%s comes at %s, %s or %s", early[i].Type, early[i].At, all[i].At, want[i].At)
+			}
+		}
+	})
+}
+
+// recordedOwn is what a watcher of the stream keeps of it.
+func recordedOwn(entries []schemas.Entry) []schemas.Entry {
+	return seen(schemas.ViewStream, seen(schemas.ViewRecorded, entries))
+}
+
+// Who joins anywhere gets the rest of the events: all of every request that begins later, one end
+// a task, and from the first end on everything.
+func TestTurnViewFromTheMiddle(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		entries := schematest.LegalStream().Draw(t, "stream")
+		from := rapid.IntRange(0, len(entries)-1).Draw(t, "from")
+		view := schemas.NewTurnView()
+		view.Missed()
+		got := project(view, entries[from:], never)
+		whole := project(schemas.NewTurnView(), entries, never)
+
+		part := outlineOf(got)
+		all := outlineOf(whole)
+		rest := append([]string(nil), all[len(all)-min(len(part), len(all)):]...)
+		if diff := cmp.Diff(rest, part); diff != "" {
+			t.Fatalf("from %d (-whole +got)\n%s\n%s", from, diff, schematest.Format(entries[from:]))
+		}
+		end := slices.IndexFunc(got, func(p placed) bool { return p.Type == schemas.TurnDone })
+		if end < 0 {
+			return
+		}
+		if !got[end].Data.(*schemas.TaskResult).Incomplete {
+			t.Fatal("the first end is not marked as incomplete")
+		}
+		after := len(got) - end - 1
+		if diff := cmp.Diff(whole[len(whole)-after:], got[end+1:]); diff != "" {
+			t.Fatalf("after the first end (-whole +got)\n%s", diff)
+		}
+	})
+}
