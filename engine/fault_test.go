@@ -277,3 +277,26 @@ func TestModelClosesItsSegmentLate(t *testing.T) {
 	r.cancel(errTenureEnded)
 	done.Wait()
 }
+
+// An engine that stops removes the proof of its life, also when it could not hand all its sessions
+// over: they are rung as if it had been killed.
+func TestKeysOfAnEngineThatStopped(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, bustest.Single(t), nil)
+	e := h.engine("e1")
+	ctx := context.Background()
+	beat, err := h.conn.StartBeat(ctx, bus.KindEngine, "e0", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := newWatcher(e)
+	w.kept = time.Now()
+	h.eventually("the other engine is not seen", func() bool { w.look(ctx); return w.seen["e0"] })
+	if _, err := h.conn.MarkRunning(ctx, "e0", ref); err != nil {
+		t.Fatal(err)
+	}
+	if err := beat.Stop(ctx); err != nil {
+		t.Fatal(err)
+	}
+	h.eventually("nobody rings", func() bool { w.look(ctx); return !w.rung[ref].IsZero() })
+}

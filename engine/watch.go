@@ -18,7 +18,7 @@ const housekeeping = 30 * time.Second
 func (e *Engine) watch(ctx context.Context) {
 	tick := time.NewTicker(e.timing.Watch)
 	defer tick.Stop()
-	w := watcher{e: e, rung: map[schemas.SessionRef]time.Time{}, buried: map[string]bool{}}
+	w := newWatcher(e)
 	for {
 		select {
 		case <-tick.C:
@@ -32,8 +32,13 @@ func (e *Engine) watch(ctx context.Context) {
 type watcher struct {
 	e      *Engine
 	rung   map[schemas.SessionRef]time.Time // when each session was last rung
+	seen   map[string]bool                  // instances that were there, or left keys
 	buried map[string]bool                  // gone, and nothing left to do for them
 	kept   time.Time                        // last housekeeping
+}
+
+func newWatcher(e *Engine) *watcher {
+	return &watcher{e: e, rung: map[schemas.SessionRef]time.Time{}, seen: map[string]bool{}, buried: map[string]bool{}}
 }
 
 func (w *watcher) look(ctx context.Context) {
@@ -50,17 +55,22 @@ func (w *watcher) look(ctx context.Context) {
 		return
 	}
 	for _, i := range instances {
-		if i.Name == w.e.instance || w.buried[i.Name] {
+		w.seen[i.Name] = true
+	}
+	// Also those whose key has been removed since: an engine that is stopped removes it, whether
+	// or not it could hand over all its sessions.
+	for name := range w.seen {
+		if name == w.e.instance || w.buried[name] {
 			continue
 		}
-		if gone, err := w.e.beat.Gone(ctx, bus.KindEngine, i.Name); err != nil || !gone {
+		if gone, err := w.e.beat.Gone(ctx, bus.KindEngine, name); err != nil || !gone {
 			continue
 		}
-		keys, err := w.e.conn.RunningOf(ctx, i.Name)
+		keys, err := w.e.conn.RunningOf(ctx, name)
 		if err != nil {
 			continue
 		}
-		w.buried[i.Name] = len(keys) == 0
+		w.buried[name] = len(keys) == 0
 		w.ring(ctx, keys)
 	}
 }
@@ -84,6 +94,7 @@ func (w *watcher) ring(ctx context.Context, keys []bus.RunningKey) {
 // but their keys.
 func (w *watcher) keepHouse(ctx context.Context) {
 	clear(w.buried)
+	clear(w.seen)
 	keys, err := w.e.conn.RunningAll(ctx)
 	if err != nil {
 		return
@@ -104,6 +115,7 @@ func (w *watcher) keepHouse(ctx context.Context) {
 			}
 		}
 		if gone[k.Instance] {
+			w.seen[k.Instance] = true // rung until somebody has taken the session
 			orphans = append(orphans, k)
 		}
 	}
