@@ -211,7 +211,7 @@ func TestCase_B24_RefusedFramesReachNoWatcher(t *testing.T) {
 		}
 		appendMessages(t, next, said("two"))
 		for _, want := range []string{"one", "two"} {
-			m := <-heard
+			m := receive(t, heard)
 			got, err := schemas.Decode(m.Data)
 			if err != nil || words(got) != want {
 				t.Errorf("heard %q %v, want %q", m.Data, err, want)

@@ -43,7 +43,7 @@ func testFragments(t *testing.T, b *bustest.Broker, project string) {
 		}
 	}
 	for i := range int64(50) {
-		if f := <-got; f != fragment("call", i, "x") {
+		if f := receive(t, got); f != fragment("call", i, "x") {
 			t.Fatalf("got %+v, want offset %d", f, i)
 		}
 	}
@@ -73,7 +73,7 @@ func testLargeFragment(t *testing.T, b *bustest.Broker, project string) {
 	}
 	var text strings.Builder
 	for text.Len() < len(want) {
-		f := <-got
+		f := receive(t, got)
 		if f.Offset != 10+int64(text.Len()) || !utf8.ValidString(f.Text) {
 			t.Fatalf("at %d: offset %d, %d bytes", text.Len(), f.Offset, len(f.Text))
 		}
@@ -121,7 +121,7 @@ func testCaseB02SlowConsumer(t *testing.T, b *bustest.Broker, project string) {
 	}
 	settle(t, runner, engine)
 	close(release)
-	<-lost
+	receive(t, lost)
 	// The owner asks for what is missing, and the toolrunner sends it again.
 	mu.Lock()
 	from := next
@@ -162,7 +162,7 @@ func testMalformedFragment(t *testing.T, b *bustest.Broker, project string) {
 	if err := c.PublishFragment(ref, fragment("call", 0, "good")); err != nil {
 		t.Fatal(err)
 	}
-	if f := <-got; f.Text != "good" {
+	if f := receive(t, got); f.Text != "good" {
 		t.Errorf("got %+v", f)
 	}
 }
@@ -196,7 +196,7 @@ func testControl(t *testing.T, b *bustest.Broker, project string) {
 		{Op: bus.ControlCancel, Session: ref, ToolCallID: "call"},
 		{Op: bus.ControlResend, Session: ref, ToolCallID: "call", Attempt: 2, From: 77},
 	} {
-		if r := <-got; r != want {
+		if r := receive(t, got); r != want {
 			t.Errorf("got %+v, want %+v", r, want)
 		}
 	}

@@ -24,7 +24,10 @@ func testContext(t testing.TB) context.Context {
 	return ctx
 }
 
-var sessions atomic.Int64
+var sessions, projects atomic.Int64
+
+// newProject names a project no other test uses, and no other run of the same one.
+func newProject() string { return fmt.Sprintf("p%d", projects.Add(1)) }
 
 // newSession names a session no other test uses, so that tests can share a broker.
 func newSession() schemas.SessionRef {

@@ -19,10 +19,10 @@ func TestReadCommandsAgreesWithWhatWasSent(t *testing.T) {
 	b := pool.Single(t)
 	c := b.Conn(t)
 	addReplica(t, b, c, "COMMANDS", 20)
-	run := 0
+	run, project := 0, newProject()
 	rapid.Check(t, func(rt *rapid.T) {
 		run++
-		ref := schemas.SessionRef{Project: "rapid", ID: fmt.Sprintf("s%d", run)}
+		ref := schemas.SessionRef{Project: project, ID: fmt.Sprintf("s%d", run)}
 		type sent struct {
 			seq uint64
 			id  string
@@ -39,7 +39,7 @@ func TestReadCommandsAgreesWithWhatWasSent(t *testing.T) {
 			case "wake":
 				cmd, id = schemas.Command{ID: id, Type: schemas.CommandWake, Session: ref}, ""
 			case "rubbish":
-				seq := raw(t, c, "braid.rapid.command.ctl."+ref.ID, []byte("rubbish"))
+				seq := raw(t, c, "braid."+project+".command.ctl."+ref.ID, []byte("rubbish"))
 				all = append(all, sent{seq, fmt.Sprintf("invalid-%d", seq)})
 				continue
 			}

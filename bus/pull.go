@@ -69,6 +69,9 @@ func (p *puller) pull(ctx context.Context, most int) ([]*nats.Msg, error) {
 	}
 	if err != nil {
 		sub.Unsubscribe()
+		if errors.Is(err, nats.ErrReconnectBufExceeded) { // the broker is away
+			return nil, sleep(ctx, pullBound)
+		}
 		return nil, fmt.Errorf("pull from %s: %w", p.stream, err)
 	}
 	got, status, complete := p.collect(sub, most)

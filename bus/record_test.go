@@ -331,7 +331,7 @@ func testRecordHint(t *testing.T, b *bustest.Broker, project string) {
 	defer stop()
 	write(t, c, schemas.SessionRef{Project: project, ID: "other"}, "call-x", 0, queued(1))
 	write(t, c, ref, "call-a", 0, queued(1))
-	if call := <-calls; call != "call-a" {
+	if call := receive(t, calls); call != "call-a" {
 		t.Errorf("got %s", call)
 	}
 }

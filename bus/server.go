@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -82,15 +83,29 @@ func StartEmbedded(o ServerOptions) (*Server, error) {
 		lock.Close()
 		return nil, fmt.Errorf("start broker: %w", err)
 	}
-	ns.SetLoggerV2(serverLog{o.Log}, false, false, false)
+	log := &serverLog{log: o.Log}
+	ns.SetLoggerV2(log, false, false, false)
 	ns.Start()
-	if !ns.ReadyForConnections(startTimeout) {
+	if err := awaitReady(ns, log); err != nil {
 		ns.Shutdown()
 		ns.WaitForShutdown()
 		lock.Close()
-		return nil, fmt.Errorf("start broker: not ready after %s", startTimeout)
+		return nil, fmt.Errorf("start broker: %w", err)
 	}
 	return &Server{ns: ns, lock: lock}, nil
+}
+
+// awaitReady waits until the server takes connections, or has said why it can't.
+func awaitReady(ns *natsserver.Server, log *serverLog) error {
+	for begun := time.Now(); !ns.ReadyForConnections(100 * time.Millisecond); {
+		if failure := log.failure.Load(); failure != nil {
+			return *failure
+		}
+		if time.Since(begun) > startTimeout {
+			return fmt.Errorf("not ready after %s", startTimeout)
+		}
+	}
+	return nil
 }
 
 // Shutdown stops the server and waits until it has. Clients of a listener are told first.
@@ -198,11 +213,19 @@ func storeRoom(dir string) (int64, error) {
 
 // serverLog hands the server's complaints to zerolog. Its notices and traces are dropped: they
 // say nothing a user of Braid can act on.
-type serverLog struct{ log zerolog.Logger }
+type serverLog struct {
+	log     zerolog.Logger
+	failure atomic.Pointer[error] // why the server can't go on
+}
 
-func (l serverLog) Noticef(string, ...any)         {}
-func (l serverLog) Debugf(string, ...any)          {}
-func (l serverLog) Tracef(string, ...any)          {}
-func (l serverLog) Warnf(format string, v ...any)  { l.log.Warn().Msgf("broker: "+format, v...) }
-func (l serverLog) Errorf(format string, v ...any) { l.log.Error().Msgf("broker: "+format, v...) }
-func (l serverLog) Fatalf(format string, v ...any) { l.log.Error().Msgf("broker: "+format, v...) }
+func (l *serverLog) Noticef(string, ...any)         {}
+func (l *serverLog) Debugf(string, ...any)          {}
+func (l *serverLog) Tracef(string, ...any)          {}
+func (l *serverLog) Warnf(format string, v ...any)  { l.log.Warn().Msgf("broker: "+format, v...) }
+func (l *serverLog) Errorf(format string, v ...any) { l.log.Error().Msgf("broker: "+format, v...) }
+
+func (l *serverLog) Fatalf(format string, v ...any) {
+	err := fmt.Errorf(format, v...)
+	l.failure.CompareAndSwap(nil, &err)
+	l.log.Error().Err(err).Msg("broker: it can't go on")
+}

@@ -3,6 +3,8 @@ package bus_test
 import (
 	"context"
 	"errors"
+	"net"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -80,4 +82,18 @@ func TestTopologyMadeByManyAtOnce(t *testing.T) {
 		})
 	}
 	wg.Wait()
+}
+
+// A port that another process has is said so, at once.
+func TestPortInUse(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	_, err = bus.StartEmbedded(bus.ServerOptions{StoreDir: t.TempDir(), Port: l.Addr().(*net.TCPAddr).Port})
+	if err == nil || !strings.Contains(err.Error(), "address already in use") {
+		t.Errorf("got %v, want that the address is in use", err)
+	}
 }

@@ -1,7 +1,6 @@
 package bus_test
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -27,10 +26,10 @@ func TestWork(t *testing.T) {
 	tests := slices.Concat(commandTests, deliverTests, livenessTests, runningTests, scheduleTests,
 		recordTests, toolTests, fragmentTests, registryTests, queryTests)
 	pool.Each(t, func(t *testing.T, b *bustest.Broker) {
-		for i, test := range tests {
+		for _, test := range tests {
 			t.Run(test.name, func(t *testing.T) {
 				t.Parallel()
-				test.run(t, b, fmt.Sprintf("p%d", i))
+				test.run(t, b, newProject())
 			})
 		}
 	})
@@ -40,13 +39,25 @@ func TestWork(t *testing.T) {
 func TestWorkAlone(t *testing.T) {
 	tests := slices.Concat(wakeUpTests, staleTests)
 	pool.Each(t, func(t *testing.T, b *bustest.Broker) {
-		for i, test := range tests {
+		for _, test := range tests {
 			t.Run(test.name, func(t *testing.T) {
 				emptyLanes(t, b.Conn(t))
-				test.run(t, b, fmt.Sprintf("alone%d", i))
+				test.run(t, b, newProject())
 			})
 		}
 	})
+}
+
+// receive waits for a value.
+func receive[T any](t *testing.T, from <-chan T) T {
+	t.Helper()
+	select {
+	case v := <-from:
+		return v
+	case <-time.After(testTime):
+		t.Fatal("waited in vain for a value")
+		panic("not reached")
+	}
 }
 
 // eventually waits until the condition holds.

@@ -13,6 +13,7 @@ package bustest
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
@@ -258,17 +259,23 @@ func (b *Broker) Connect(t testing.TB, o bus.Options, node ...int) *bus.Conn {
 	return c
 }
 
-// freePorts finds free loopback ports by opening them all at once.
+// freePorts finds free loopback ports. They are none of those that systems give to outgoing
+// connections: one of them could be taken while the node that owns it is stopped.
 func freePorts(t testing.TB, n int) []int {
 	t.Helper()
-	ports := make([]int, n)
-	for i := range ports {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
+	const lowest, highest, tries = 16_000, 32_000, 1000
+	var ports []int
+	for range tries {
+		port := lowest + rand.IntN(highest-lowest)
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
 		if err != nil {
-			t.Fatal(err)
+			continue
 		}
-		defer l.Close()
-		ports[i] = l.Addr().(*net.TCPAddr).Port
+		defer l.Close() // all stay open until all are found, so that none is found twice
+		if ports = append(ports, port); len(ports) == n {
+			return ports
+		}
 	}
-	return ports
+	t.Fatalf("no %d free ports in %d tries", n, tries)
+	return nil
 }
