@@ -35,6 +35,8 @@ type ServeOptions struct {
 	Limits Limits
 	// Drain is how long calls may go on after the context has ended. Then they are aborted.
 	Drain time.Duration
+	// Ready, if set, is called once: when engines can find the tools.
+	Ready func()
 	// Log gets what the people who run it should know.
 	Log zerolog.Logger
 
@@ -132,6 +134,9 @@ func Serve(ctx context.Context, conn *bus.Conn, o ServeOptions) error {
 	}
 	o.Log.Info().Str("toolrunner", o.Instance).Strs("projects", o.Projects).Strs("pools", o.pools()).
 		Int("tools", len(o.Tools)).Int("slots", o.Slots).Msg("serving tools")
+	if o.Ready != nil {
+		o.Ready()
+	}
 	s.work(ctx, queues)
 	o.Log.Info().Str("toolrunner", o.Instance).Dur("drain", o.Drain).Msg("no longer serving tools")
 	return s.close(ctx)

@@ -40,7 +40,14 @@ func TestServeAnnouncesItsTools(t *testing.T) {
 	conn := bustest.Single(t).Conn(t)
 	gpu := echoTool("draw")
 	gpu.Definition.Pool = "gpu"
-	serve(t, conn, ServeOptions{Instance: "a", Pool: "plain", Slots: 7, Tools: []Tool{echoTool("echo"), gpu}})
+	ready := make(chan bool, 1)
+	serve(t, conn, ServeOptions{Instance: "a", Pool: "plain", Slots: 7, Tools: []Tool{echoTool("echo"), gpu}, Ready: func() {
+		all, err := conn.Announcements(t.Context(), "default")
+		ready <- err == nil && len(all) == 1
+	}})
+	if !<-ready {
+		t.Error("it was ready before it was announced")
+	}
 	all, err := conn.Announcements(t.Context(), "default")
 	if err != nil || len(all) != 1 {
 		t.Fatal(all, err)

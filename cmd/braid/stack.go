@@ -152,7 +152,8 @@ func (s *stack) startEngine(ctx context.Context, o stackOptions, dir string, ser
 	return nil
 }
 
-// startToolrunner serves exec_command in the working directory.
+// startToolrunner serves exec_command in the working directory. It returns when engines can find
+// it: a task that began before would be told that there are no tools.
 func (s *stack) startToolrunner(ctx context.Context, o stackOptions, server *bus.Server) error {
 	conn, err := s.connect(ctx, o, server, "braid-toolrunner")
 	if err != nil {
@@ -164,17 +165,24 @@ func (s *stack) startToolrunner(ctx context.Context, o stackOptions, server *bus
 	}
 	s.stops = append(s.stops, func(context.Context) error { return exec.Close() })
 	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	done := make(chan struct{})
+	ready, done := make(chan struct{}), make(chan struct{})
 	s.work.Go(func() {
 		defer close(done)
 		if err := toolrunner.Serve(running, conn, toolrunner.ServeOptions{
-			Tools: []toolrunner.Tool{exec.Tool()}, Drain: drainBound, Log: o.log,
+			Tools: []toolrunner.Tool{exec.Tool()}, Drain: drainBound, Ready: func() { close(ready) }, Log: o.log,
 		}); err != nil {
 			s.fail <- err
 		}
 	})
 	s.stops = append(s.stops, func(context.Context) error { cancel(); <-done; return nil })
-	return nil
+	select {
+	case <-ready:
+		return nil
+	case err := <-s.fail: // nothing else runs yet that could fail
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 func (s *stack) startGateway(ctx context.Context, o stackOptions, server *bus.Server) error {
