@@ -87,7 +87,11 @@ func TestRefusals(t *testing.T) {
 		{"a parameter twice", "GET", sessions + "?limit=2&limit=3", "", nil, 400, schemas.CodeInvalid, "limit"},
 		{"an odd cursor", "GET", one + "/messages?after=7", "", nil, 400, schemas.CodeInvalid, "after"},
 		{"a cursor of another stream", "GET", one + "/messages?after=old-7.0", "", nil, 409, schemas.CodeConflict, "after"},
-		{"an unknown view", "GET", one + "/stream?view=turns", "", nil, 400, schemas.CodeInvalid, "view"},
+		{"an unknown view", "GET", one + "/stream?view=words", "", nil, 400, schemas.CodeInvalid, "view"},
+		{"an empty view", "GET", one + "/stream?view=", "", nil, 400, schemas.CodeInvalid, "view"},
+		{"prompts in the view of turns", "GET", one + "/stream?view=turns&include=prompt", "", nil, 400, schemas.CodeInvalid, "include"},
+		{"a place amid a message, in the view of messages", "GET", one + "/stream?last_event_id=a-7.0.1", "", nil, 400, schemas.CodeInvalid, "last_event_id"},
+		{"no place at all", "GET", one + "/stream?view=turns&last_event_id=a-7.0.0", "", nil, 400, schemas.CodeInvalid, "last_event_id"},
 		{"an unknown inclusion", "GET", one + "/stream?include=all", "", nil, 400, schemas.CodeInvalid, "include"},
 
 		{"a session that exists", "POST", sessions, `{"model":"shell/demo","id":"s"}`, nil, 409, schemas.CodeSessionExists, ""},

@@ -12,6 +12,7 @@
 //	commands.go   create, task, approve, abort
 //	queries.go    sessions, messages with the live tail, trace, health
 //	stream.go     the event stream of one watcher
+//	turns.go      the same in the view of turns
 //	replay.go     what a watcher missed, read from the broker
 //	sse.go        the wire format and the deadlines of writes
 //	hub.go        one per watched session: follows it and fans out
@@ -32,7 +33,12 @@
 //  3. The event "task_state" says what the session is doing at the position of its own id. It
 //     is the first event of a fresh connection; after a reconnect it follows what was missed.
 //  4. Comments come at least every 15 s and carry no id.
-//  5. /messages answers with the history, with what has been streamed of incomplete messages,
+//  5. With "view=turns" an event without a name is one of [schemas.TurnView] instead, and its id
+//     is the cursor of the message that completed it, with ".1", ".2" and so on for all but the
+//     last event of one message. It is the same on every gateway and goes on from any event, from
+//     any cursor and over expired fragments, as exactly as 2 says. Such a connection also gets
+//     "task_state" whenever the state, or who is waited for, changes.
+//  6. /messages answers with the history, with what has been streamed of incomplete messages,
 //     and with a cursor from which the stream continues both without loss or repeat.
 //
 // # What not to assume

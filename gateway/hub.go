@@ -38,8 +38,10 @@ type hub struct {
 		partials partials
 		position schemas.Position // all of this holds here
 		log      uint64           // sequence of the last recorded frame
-		// broken counts how often the stream could not be continued, reason says why last.
+		// broken counts how often the stream could not be continued, anew how often not even its
+		// recorded frames; reason says why last.
 		broken  int
+		anew    int
 		reason  string
 		changed chan struct{} // closed and replaced with each change
 	}
@@ -114,6 +116,7 @@ func (h *hub) begin(ctx context.Context, wait time.Duration, broken string) (sch
 	h.mu.state = state // what the engine said holds at the end of the turn so far
 	if broken != "" {
 		h.mu.broken++
+		h.mu.anew++
 		h.mu.reason = broken
 	}
 	h.signalLocked()

@@ -15,13 +15,14 @@ type moment struct {
 	cursor schemas.Cursor
 	next   uint64
 	broken int
+	anew   int
 	reason string
 }
 
 func (h *hub) momentLocked() moment {
 	return moment{
 		state: h.mu.state, cursor: h.cursorLocked(), next: h.mu.ring.end(),
-		broken: h.mu.broken, reason: h.mu.reason,
+		broken: h.mu.broken, anew: h.mu.anew, reason: h.mu.reason,
 	}
 }
 
@@ -37,13 +38,20 @@ func (h *hub) arrive(at schemas.Position) (rest []*entry, now moment, ok bool) {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
 	number, ok := h.mu.ring.find(at)
+	now = h.momentLocked()
 	if !ok || at.Sequence > h.mu.position.Sequence {
-		return nil, moment{}, false
+		return nil, now, false
 	}
 	rest, ok = h.mu.ring.from(number, h.mu.ring.limit+maxBody)
-	now = h.momentLocked()
 	now.next = number + uint64(len(rest))
 	return rest, now, ok && now.next == h.mu.ring.end()
+}
+
+// changes is closed at the next change of the hub.
+func (h *hub) changes() <-chan struct{} {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	return h.mu.changed
 }
 
 // batchBytes bounds what a watcher takes at once.

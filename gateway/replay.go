@@ -15,6 +15,7 @@ var errHubEnded = errors.New("the session is not followed any more")
 const (
 	reasonExpired = "frames have expired"
 	reasonEpoch   = "the stream was made anew since"
+	reasonBeyond  = "the stream ends before the cursor"
 )
 
 // replayBytes bounds how much of a replay is in memory at once.
@@ -40,15 +41,24 @@ const maxReplays = 32
 
 func newReplays() replays { return replays{slots: make(chan struct{}, maxReplays)} }
 
+// enter waits until the caller may read.
+func (r replays) enter(ctx context.Context) (leave func(), err error) {
+	select {
+	case r.slots <- struct{}{}:
+		return func() { <-r.slots }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
 // read returns the next stretch of what follows a cursor. Nothing is written to a client
 // meanwhile, so that a slow one holds nobody up.
 func (r replays) read(ctx context.Context, h *hub, after schemas.Cursor) (stretch, error) {
-	select {
-	case r.slots <- struct{}{}:
-		defer func() { <-r.slots }()
-	case <-ctx.Done():
-		return stretch{}, ctx.Err()
+	leave, err := r.enter(ctx)
+	if err != nil {
+		return stretch{}, err
 	}
+	defer leave()
 	follower, err := h.conn.Follow(ctx, h.ref, bus.FollowOptions{After: after, PendingMessages: 256, PendingBytes: 1 << 20})
 	if err != nil {
 		return stretch{}, err
@@ -78,6 +88,77 @@ func (r replays) read(ctx context.Context, h *hub, after schemas.Cursor) (stretc
 		}
 	}
 	return s, nil
+}
+
+// record is a piece of what is recorded of a session.
+type record struct {
+	entries []*entry
+	// end is the place up to which that is everything.
+	end schemas.Position
+	// cut is set when frames before the first one are gone.
+	cut bool
+}
+
+// recorded returns the recorded frames after a position, up to where the hub is now or to the end
+// of a piece. A frame of which the position is in the middle is among them.
+func (r replays) recorded(ctx context.Context, h *hub, at schemas.Position) (record, error) {
+	leave, err := r.enter(ctx)
+	if err != nil {
+		return record{}, err
+	}
+	defer leave()
+	upTo := h.now().cursor.Position.Sequence
+	whole := record{end: schemas.Position{Sequence: upTo, Line: wholeFrame}}
+	size := 0
+	for f, err := range h.conn.ReadFrames(ctx, h.ref, max(at.Sequence, 1)-1, upTo, bus.LogOnly) {
+		if err != nil {
+			return record{}, err
+		}
+		entry, err := encodeFrame(h.epoch, f)
+		if err != nil {
+			return record{}, err
+		}
+		if entry.position.Compare(at) <= 0 {
+			continue
+		}
+		if len(whole.entries) == 0 {
+			whole.cut = f.Header.Prev > 0
+		}
+		whole.entries = append(whole.entries, entry)
+		if size += len(entry.encoded) + entryOverhead; size >= replayBytes {
+			whole.end = entry.position
+			break
+		}
+	}
+	return whole, nil
+}
+
+// taskBegin returns the position after which the task begins that a client is in: that of the last
+// task_end whose events it has, the zero position if there is none. It looks back in growing steps,
+// through recorded frames.
+func (r replays) taskBegin(ctx context.Context, h *hub, had place) (schemas.Position, error) {
+	leave, err := r.enter(ctx)
+	if err != nil {
+		return schemas.Position{}, err
+	}
+	defer leave()
+	var begin schemas.Position
+	upTo := had.Position.Sequence
+	for back := uint64(64); upTo > 0 && begin == (schemas.Position{}); back *= 8 {
+		after := upTo - min(back, upTo)
+		for f, err := range h.conn.ReadFrames(ctx, h.ref, after, upTo, bus.LogOnly) {
+			if err != nil {
+				return begin, err
+			}
+			for _, e := range f.Entries() {
+				if _, ok := e.Message.Payload.(*schemas.TaskEnd); ok && len(e.Message.Origin) == 0 && had.whole(e.Position) {
+					begin = e.Position
+				}
+			}
+		}
+		upTo = after
+	}
+	return begin, nil
 }
 
 // readTurn returns the session's frames up to a sequence from one on at which nothing is open:

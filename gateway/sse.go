@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"sync"
 	"time"
 
 	"braid/bus"
@@ -27,8 +28,11 @@ func appendEvent(dst []byte, name, id string, data []byte) []byte {
 		dst = append(append(append(dst, "id: "...), id...), '\n')
 	}
 	dst = append(append(dst, "data: "...), data...)
-	return append(dst, '\n', '\n')
+	return append(dst, eventEnd...)
 }
+
+// eventEnd ends an event and its last line.
+const eventEnd = "\n\n"
 
 // Comments. A reader ignores them; a person who looks at the wire does not.
 const (
@@ -47,13 +51,20 @@ type entry struct {
 	encoded []byte
 	parts   []part
 	prompts bool // some part is a prompt
+
+	decoded sync.Once
+	kept    []schemas.Entry
+	failed  error
 }
 
 // part is one event of an entry.
 type part struct {
 	line   int
 	start  int // in encoded; the part ends where the next begins
+	data   int // where the envelope begins
 	prompt bool
+	// kept is set for the session's own recorded messages.
+	kept bool
 }
 
 // encodeFrame makes the entry of a frame. What is no part of the stream is left out, except the
@@ -71,13 +82,43 @@ func encodeFrame(epoch string, f bus.Frame) (*entry, error) {
 		if line, err = schemas.Append(line[:0], item.Message); err != nil {
 			return nil, fmt.Errorf("encode message %s: %w", item.Position, err)
 		}
-		e.parts = append(e.parts, part{line: item.Position.Line, start: len(e.encoded), prompt: prompt})
+		p := part{line: item.Position.Line, start: len(e.encoded), prompt: prompt, kept: item.Message.Recorded()}
 		e.prompts = e.prompts || prompt
 		id := schemas.Cursor{Epoch: epoch, Position: item.Position}.String()
 		e.encoded = appendEvent(e.encoded, "", id, line)
+		p.data = len(e.encoded) - len(eventEnd) - len(line)
+		e.parts = append(e.parts, p)
 	}
 	e.encoded = slices.Clip(e.encoded)
 	return e, nil
+}
+
+// messages returns the session's own recorded messages, prompts included, decoded once for all who
+// ask. Whoever only passes on events never pays for them.
+func (e *entry) messages() ([]schemas.Entry, error) {
+	e.decoded.Do(func() {
+		for i, p := range e.parts {
+			if !p.kept {
+				continue
+			}
+			m, err := schemas.Decode(e.encoded[p.data : e.end(i)-len(eventEnd)])
+			if err != nil {
+				e.failed = fmt.Errorf("decode a message of %s: %w", e.position, err)
+				return
+			}
+			at := schemas.Position{Sequence: e.position.Sequence, Line: p.line}
+			e.kept = append(e.kept, schemas.Entry{Position: at, Message: m})
+		}
+	})
+	return e.kept, e.failed
+}
+
+// end is where a part ends in encoded.
+func (e *entry) end(i int) int {
+	if i+1 < len(e.parts) {
+		return e.parts[i+1].start
+	}
+	return len(e.encoded)
 }
 
 // isPrompt tells what a person, or a parent session, asked for.
@@ -108,11 +149,7 @@ func (e *entry) after(at schemas.Position, prompts bool) [][]byte {
 		if mid && p.line <= at.Line || p.prompt && !prompts {
 			continue
 		}
-		end := len(e.encoded)
-		if i+1 < len(e.parts) {
-			end = e.parts[i+1].start
-		}
-		chunks = append(chunks, e.encoded[p.start:end])
+		chunks = append(chunks, e.encoded[p.start:e.end(i)])
 	}
 	return chunks
 }

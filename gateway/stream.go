@@ -11,9 +11,16 @@ import (
 
 // watch is what a watcher asked for.
 type watch struct {
-	after   schemas.Cursor // zero: from now
+	after   place // zero: from now
 	prompts bool
+	turns   bool // the turn view instead of the messages
 }
+
+// The views of a stream.
+const (
+	viewStream = "stream"
+	viewTurns  = "turns"
+)
 
 // readWatch reads a stream's parameters. The header wins over the parameter, since a browser's
 // own reconnect sends the header and repeats the URL.
@@ -30,13 +37,24 @@ func readWatch(r *http.Request) (watch, error) {
 	default:
 		return w, &schemas.Error{Code: schemas.CodeInvalid, Field: "include", Message: "include must be prompt"}
 	}
-	if values.Has("view") {
-		return w, &schemas.Error{Code: schemas.CodeInvalid, Field: "view", Message: "there is no such view"}
+	switch view := values.Get("view"); {
+	case !values.Has("view"), view == viewStream:
+	case view != viewTurns:
+		return w, &schemas.Error{Code: schemas.CodeInvalid, Field: "view", Message: "view must be stream or turns"}
+	case w.prompts:
+		return w, &schemas.Error{Code: schemas.CodeInvalid, Field: "include", Message: "no prompts are in this view"}
+	default:
+		w.turns = true
 	}
-	if header := r.Header.Get("Last-Event-ID"); header != "" {
-		w.after, err = cursorParameter("Last-Event-ID", header)
+	name, id := "Last-Event-ID", r.Header.Get("Last-Event-ID")
+	if id == "" {
+		name, id = "last_event_id", values.Get("last_event_id")
+	}
+	if w.turns {
+		w.after, err = placeParameter(name, id)
 	} else {
-		w.after, err = cursorParameter("last_event_id", values.Get("last_event_id"))
+		w.after.part = wholeMessage
+		w.after.Cursor, err = cursorParameter(name, id)
 	}
 	return w, err
 }
@@ -73,7 +91,11 @@ func (g *Gateway) stream(w http.ResponseWriter, r *http.Request) error {
 	defer cancel()
 	defer context.AfterFunc(g.stopping, cancel)()
 	s := &watcher{hub: h, replays: g.replays, out: out, prompts: watch.prompts, patience: g.o.Patience}
-	err = s.run(ctx, watch.after, g.o.Heartbeat)
+	if watch.turns {
+		err = (&turnWatcher{watcher: s}).run(ctx, watch.after, g.o.Heartbeat)
+	} else {
+		err = s.run(ctx, watch.after.Cursor, g.o.Heartbeat)
+	}
 	g.sayWhy(s, r, err)
 	return nil // the answer has begun long ago
 }
@@ -203,6 +225,14 @@ func (w *watcher) join(now moment) {
 
 // resync tells that what the client has can't be continued, and how the session stands now.
 func (w *watcher) resync(reason string, first schemas.Cursor) error {
+	if err := w.notice(reason, first); err != nil {
+		return err
+	}
+	return w.arrived(w.hub.now())
+}
+
+// notice tells that what the client has can't be continued.
+func (w *watcher) notice(reason string, first schemas.Cursor) error {
 	notice := struct {
 		Reason string `json:"reason"`
 		First  string `json:"first_available,omitzero"`
@@ -214,10 +244,7 @@ func (w *watcher) resync(reason string, first schemas.Cursor) error {
 	if err != nil {
 		return err
 	}
-	if err := w.out.write(appendEvent(nil, eventResync, "", data)); err != nil {
-		return err
-	}
-	return w.arrived(w.hub.now())
+	return w.out.write(appendEvent(nil, eventResync, "", data))
 }
 
 // write sends what entries hold beyond the watcher's place.
@@ -253,6 +280,11 @@ func (w *watcher) step(ctx context.Context, heartbeat <-chan time.Time) error {
 		w.next += uint64(len(batch))
 		return w.write(batch)
 	}
+	return w.wait(ctx, changed, heartbeat)
+}
+
+// wait waits for something to come.
+func (w *watcher) wait(ctx context.Context, changed <-chan struct{}, heartbeat <-chan time.Time) error {
 	select {
 	case <-changed:
 		return nil

@@ -37,6 +37,13 @@ func (s taskState) name() string {
 	return stateIdle
 }
 
+// same reports that two states look the same to clients.
+func (s taskState) same(t taskState) bool {
+	return s.name() == t.name() && slices.EqualFunc(s.pending, t.pending, func(a, b bus.PendingApproval) bool {
+		return a.ToolCallID == b.ToolCallID
+	})
+}
+
 // apply returns the state after a message.
 func (s taskState) apply(m schemas.Message) taskState {
 	if len(m.Origin) > 0 {
