@@ -250,7 +250,7 @@ func TestCase_B02_SlowOwnerGetsEverything(t *testing.T) {
 	b := bustest.Single(t)
 	conn := b.Conn(t)
 	o := newOwner(t, b.Conn(t))
-	const chunks, size = 10_000, 200
+	const chunks, size = 6_000, 200 // half as many again as wait for a reader at most
 	tool := Tool{Definition: schemas.ToolDefinition{Name: "flood"}, Run: func(_ context.Context, _ Call, out *Output) Result {
 		for i := range chunks {
 			fmt.Fprintf(out, "%0*d\n", size-1, i)
@@ -266,10 +266,14 @@ func TestCase_B02_SlowOwnerGetsEverything(t *testing.T) {
 	o.queue(schemas.DefaultPool, request)
 	rec := o.await("c1", schemas.RecordDone)
 	slow.mu.Unlock()
-	asked, before := 0, -1
+	asked, before, still := 0, -1, 0
 	waitUntil(t, "everything has come", func() bool {
 		have := slow.have("c1", 1)
-		if have < chunks*size && have == before { // what was asked for has come
+		if still++; have != before {
+			still = 0
+		}
+		if have < chunks*size && still == 20 { // what was asked for has come
+			still = 0
 			if err := conn.RequestResend(t.Context(), "a", o.ref, "c1", 1, int64(have)); err != nil {
 				t.Fatal(err)
 			}
