@@ -96,7 +96,7 @@ func subscribeToAll(t *testing.T, c *bus.Conn, ref schemas.SessionRef) (stop fun
 	keep(c.ServeDeliver("e", func(bus.WakeUp) bus.DeliverAnswer { return bus.DeliverMine }))
 	keep(c.ServeControl("r", func(bus.Control) error { return nil }))
 	keep(c.ServeQueries(func(context.Context, bus.Query) (any, error) { return nil, nil }))
-	keep(c.WatchRecords(ref, func(string) {}))
+	keep(c.WatchRecords(ref, func(string, *schemas.ToolRecord) {}))
 	keep(c.SubscribeFragments(ref, func(schemas.ToolFragment) {}, func() {}))
 	follower, err := c.Follow(testContext(t), ref, bus.FollowOptions{})
 	if err != nil {

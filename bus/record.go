@@ -171,6 +171,10 @@ func (c *Conn) toolRecord(ctx context.Context, s stored) (schemas.ToolRecord, er
 	if err != nil {
 		return schemas.ToolRecord{}, err
 	}
+	return decodeRecord(s, body)
+}
+
+func decodeRecord(s stored, body []byte) (schemas.ToolRecord, error) {
 	var rec schemas.ToolRecord
 	if err := schemas.DecodeJSON(body, &rec); err != nil {
 		return schemas.ToolRecord{}, err
@@ -202,14 +206,29 @@ func (c *Conn) LastRecord(ctx context.Context, ref schemas.SessionRef, call stri
 }
 
 // WatchRecords calls hint, on a goroutine of its own, whenever a record of the session's calls
-// was stored, as far as the broker's republishing gets through: it is a hint to look now, not a
-// way to learn everything. hint must not block for long. stop ends it and waits.
-func (c *Conn) WatchRecords(ref schemas.SessionRef, hint func(call string)) (stop func(), err error) {
+// was stored, as far as the broker's republishing gets through: it is a hint, not a way to learn
+// everything. The record itself comes along, unless its body is kept outside: the broker
+// republishes what it has stored, so it is as good as one that was read. hint must not block for
+// long. stop ends it and waits.
+func (c *Conn) WatchRecords(ref schemas.SessionRef, hint func(call string, rec *schemas.ToolRecord)) (stop func(), err error) {
 	if err := ref.Validate(); err != nil {
 		return nil, err
 	}
 	prefix := recordSubject(ref, "")
 	return c.serve(recordSubject(ref, "*"), "", 1, func(_ context.Context, m *nats.Msg) {
-		hint(m.Subject[len(prefix):])
+		hint(m.Subject[len(prefix):], republishedRecord(m))
 	})
+}
+
+// republishedRecord is the record that a hint carries; nil if it has to be read.
+func republishedRecord(m *nats.Msg) *schemas.ToolRecord {
+	s, empty, err := storedFromDirect(m) // a republished message has the headers of a direct get
+	if err != nil || empty || s.Header.Get(headerBody) != "" {
+		return nil
+	}
+	rec, err := decodeRecord(s, s.Data)
+	if err != nil {
+		return nil
+	}
+	return &rec
 }

@@ -324,15 +324,19 @@ func testRecordHint(t *testing.T, b *bustest.Broker, project string) {
 	c, watcher := b.Conn(t), b.Conn(t)
 	ref := schemas.SessionRef{Project: project, ID: "s"}
 	calls := make(chan string, 16)
-	stop, err := watcher.WatchRecords(ref, func(call string) { calls <- call })
+	records := make(chan *schemas.ToolRecord, 16)
+	stop, err := watcher.WatchRecords(ref, func(call string, rec *schemas.ToolRecord) { calls <- call; records <- rec })
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer stop()
 	write(t, c, schemas.SessionRef{Project: project, ID: "other"}, "call-x", 0, queued(1))
-	write(t, c, ref, "call-a", 0, queued(1))
+	seq := write(t, c, ref, "call-a", 0, queued(1))
 	if call := receive(t, calls); call != "call-a" {
 		t.Errorf("got %s", call)
+	}
+	if rec := receive(t, records); rec == nil || rec.State != schemas.RecordQueued || rec.Sequence != seq || rec.Stored.IsZero() {
+		t.Errorf("the hint carries %+v, want the record at %d", rec, seq)
 	}
 }
 

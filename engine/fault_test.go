@@ -84,15 +84,16 @@ func TestUnconfirmedOwnerHandsOver(t *testing.T) {
 	h.streams()
 	r := h.runner(e)
 	h.eventually("a frame stays in flight", func() bool {
-		quiet := make(chan bool, 1)
+		injected := make(chan bool, 1)
 		r.onLoop(func() {
-			if r.quiet() {
+			quiet := r.quiet()
+			if quiet {
 				r.flying = true
 				r.results <- result{job: job{confirm: &session.CallModel{}}, err: fmt.Errorf("confirm: %w", bus.ErrUnconfirmed)}
 			}
-			quiet <- r.flying
+			injected <- quiet
 		})
-		return <-quiet
+		return <-injected
 	})
 	if diff := cmp.Diff([]string{"e1 e1 handover"}, owners(h.follow(taskEnded))); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)

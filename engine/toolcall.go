@@ -20,7 +20,7 @@ type toolCall struct {
 	r     *runner
 	start session.StartTool
 
-	hint   chan struct{}
+	hint   chan *schemas.ToolRecord
 	cancel chan struct{}
 	once   sync.Once
 
@@ -34,7 +34,7 @@ func (r *runner) startTool(e session.StartTool) {
 	if r.calls[e.Call.ToolCallID] != nil {
 		return
 	}
-	c := &toolCall{r: r, start: e, hint: make(chan struct{}, 1), cancel: make(chan struct{})}
+	c := &toolCall{r: r, start: e, hint: make(chan *schemas.ToolRecord, 4), cancel: make(chan struct{})}
 	r.calls[e.Call.ToolCallID] = c
 	r.spawn(c.run)
 }
@@ -76,11 +76,11 @@ func (r *runner) resendAll() {
 	}
 }
 
-// look has the call read its records now.
-func (c *toolCall) look() {
+// look hands the call a record that was stored; nil has it read its records now.
+func (c *toolCall) look(rec *schemas.ToolRecord) {
 	select {
-	case c.hint <- struct{}{}:
-	default:
+	case c.hint <- rec:
+	default: // hints wait already: what comes of them includes this one, or the next reading does
 	}
 }
 
@@ -130,6 +130,9 @@ func (c *toolCall) open(ctx context.Context) (schemas.ToolRecord, error) {
 		if pause(ctx, nakLater); ctx.Err() != nil {
 			return schemas.ToolRecord{}, ctx.Err()
 		}
+	}
+	if !c.start.Resumed {
+		return c.write(ctx, 0, schemas.ToolRecord{State: schemas.RecordQueued, Attempt: 1})
 	}
 	rec, found, err := c.r.e.conn.LastRecord(ctx, c.r.ref, c.id())
 	if err == nil && found {
@@ -202,6 +205,15 @@ func (c *toolCall) newer(ctx context.Context, after uint64) (schemas.ToolRecord,
 	return rec, err == nil && found && rec.Sequence > after
 }
 
+// heard takes a hint: true with a record that follows the given sequence. A record that came with
+// it is proof; without one the records are read.
+func (c *toolCall) heard(ctx context.Context, rec *schemas.ToolRecord, after uint64) (schemas.ToolRecord, bool) {
+	if rec == nil {
+		return c.newer(ctx, after)
+	}
+	return *rec, rec.Sequence > after
+}
+
 // requeueGrace is how long a call at least waits that an owner found queued: it may never have
 // been in the queue before.
 const requeueGrace = 2 * time.Second
@@ -227,7 +239,11 @@ func (c *toolCall) awaitStart(ctx context.Context, rec schemas.ToolRecord) (sche
 	var result schemas.ToolResult
 	for result.StopReason == "" {
 		select {
-		case <-c.hint:
+		case heard := <-c.hint:
+			if next, ok := c.heard(ctx, heard, rec.Sequence); ok {
+				return next, nil
+			}
+			continue
 		case <-tick.C:
 		case <-c.cancel:
 			result = abortedBeforeStart()
@@ -297,7 +313,11 @@ func (c *toolCall) awaitEnd(ctx context.Context, rec schemas.ToolRecord) (schema
 	cancel, overdue := c.cancel, (<-chan time.Time)(nil)
 	for {
 		select {
-		case <-c.hint:
+		case heard := <-c.hint:
+			if next, ok := c.heard(ctx, heard, rec.Sequence); ok {
+				return next, nil
+			}
+			continue
 		case <-tick.C:
 			if gone, err := c.r.e.beat.Gone(ctx, bus.KindToolrunner, rec.Toolrunner); err == nil && gone {
 				if next, ok := c.newer(ctx, rec.Sequence); ok {

@@ -30,7 +30,7 @@ func TestLostRecordsOfACallThatRan(t *testing.T) {
 	r := h.runner(e)
 	h.onLoop(r, func() {
 		r.startTool(session.StartTool{
-			Call: schemas.ToolCall{ToolCallID: "gone", Name: "write"}, Definition: handTools[1].WithDefaults(), Attempt: 1, Offset: 5,
+			Call: schemas.ToolCall{ToolCallID: "gone", Name: "write"}, Definition: handTools[1].WithDefaults(), Resumed: true, Attempt: 1, Offset: 5,
 		})
 	})
 	h.eventually("the call is not settled", func() bool {

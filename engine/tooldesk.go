@@ -39,10 +39,10 @@ func (d *toolDesk) ready() error {
 	if err != nil {
 		return err
 	}
-	stopHints, err := r.e.conn.WatchRecords(r.ref, func(call string) {
+	stopHints, err := r.e.conn.WatchRecords(r.ref, func(call string, rec *schemas.ToolRecord) {
 		r.onLoop(func() {
 			if c := r.calls[call]; c != nil {
-				c.look()
+				c.look(rec)
 			}
 		})
 	})

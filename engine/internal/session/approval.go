@@ -70,7 +70,7 @@ func (st *step) decide(c *Call, d schemas.Decision) {
 	st.emit(&schemas.ApprovalDecision{Decision: d, ToolCallID: c.ToolCallID})
 	switch d {
 	case schemas.DecisionAllow:
-		st.startTool(c)
+		st.startTool(c, false)
 	case schemas.DecisionDeny:
 		st.emit(schemas.NewToolCallOutput(c.ToolCallID, deniedByUser, schemas.StopAborted))
 	default:

@@ -53,7 +53,7 @@ func (st *step) gaveUp(message string) {
 		}
 		for _, c := range r.Calls {
 			if c.running() {
-				st.startTool(c)
+				st.startTool(c, true)
 				st.do(CancelTool{ToolCallID: c.ToolCallID})
 				st.toolEnded(ToolEnded{ToolCallID: c.ToolCallID, Attempt: c.Attempt, Result: schemas.ToolResult{
 					Output: "[" + message + "; the outcome of the call is unknown]", Appends: true, StopReason: schemas.StopFailed,

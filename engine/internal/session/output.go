@@ -7,9 +7,9 @@ import (
 )
 
 // startTool sends an allowed call on its way, or back to where it was.
-func (st *step) startTool(c *Call) {
+func (st *step) startTool(c *Call, resumed bool) {
 	st.do(StartTool{
-		Call: *c.ToolCall, Definition: st.Tools[c.Name], Workspace: st.Meta.Workspace,
+		Call: *c.ToolCall, Definition: st.Tools[c.Name], Workspace: st.Meta.Workspace, Resumed: resumed,
 		Attempt: c.Attempt, Offset: c.Offset,
 	})
 }

@@ -50,7 +50,7 @@ func (st *step) takenOver(e TakenOver) {
 		if c.torn && c.Streaming {
 			st.delta(c, "\n[part of the output before this may be lost]\n", c.Offset)
 		}
-		st.startTool(c)
+		st.startTool(c, true)
 		if t.Aborting {
 			st.do(CancelTool{ToolCallID: c.ToolCallID})
 		}

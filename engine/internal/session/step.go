@@ -91,6 +91,8 @@ type (
 		Call       schemas.ToolCall
 		Definition schemas.ToolDefinition
 		Workspace  string
+		// Resumed is set for a call that an owner before had allowed: it may have records.
+		Resumed bool
 		// Attempt and Offset are what is merged already.
 		Attempt int
 		Offset  int64
