@@ -19,6 +19,9 @@
 // other, and what the caller sees is in order all the same. Models opened from a catalogue are
 // guarded already.
 //
+// Whoever uses a model by itself may loop over [Events] instead: deltas, whole calls, and one last
+// event.
+//
 // Start reading at model.go, then emitter.go (for providers) or guard.go (for callers). Package
 // scripted is a provider that says what a file tells it to, for tests, demonstrations and
 // benchmarks; package shell is a demonstration that needs no key; package llmtest checks
