@@ -37,6 +37,7 @@ func laneOf(t schemas.CommandType) Lane {
 const (
 	headerCommandReply = "Braid-Reply" // the inbox that gets the outcome
 	headerCommandHash  = "Braid-Hash"  // tells a repeat from another command under the same id
+	headerCommandType  = "Braid-Type"  // what is asked for, for whoever sees the wake-up alone
 )
 
 // headerRoom is what the headers of one message may take of the broker's max payload, in bytes.
@@ -80,6 +81,7 @@ func (c *Conn) sendCommand(ctx context.Context, cmd schemas.Command, reply strin
 	m.Header.Set(headerMsgID, cmd.Session.Project+"."+cmd.Session.ID+"."+cmd.ID)
 	m.Header.Set(headerTTL, ttl(c.topology.CommandTTL))
 	m.Header.Set(headerCommandHash, commandHash(body))
+	m.Header.Set(headerCommandType, string(cmd.Type))
 	if reply != "" {
 		m.Header.Set(headerCommandReply, reply)
 	}

@@ -37,6 +37,7 @@ func (c *Conn) Schedule(ctx context.Context, ref schemas.SessionRef, call string
 	m.Header.Set("Nats-Schedule-Target", commandSubject(ref, LaneControl))
 	m.Header.Set("Nats-Schedule-TTL", ttl(c.topology.CommandTTL))
 	m.Header.Set(headerCommandHash, commandHash(body))
+	m.Header.Set(headerCommandType, string(cmd.Type))
 	if _, err := c.publishRetry(ctx, m, nil); err != nil {
 		return fmt.Errorf("schedule a command: %w", err)
 	}

@@ -72,7 +72,7 @@ func (c *Conn) UnqueueTool(ctx context.Context, seq uint64) error {
 // the same.
 type ToolQueueOptions struct {
 	// AckWait is how long a toolrunner may take to acknowledge a call before it is handed to
-	// another one; default 10 s. A call is acknowledged when its start is recorded, so this is
+	// another one; default 3 s. A call is acknowledged when its start is recorded, so this is
 	// no bound on how long a tool may run.
 	AckWait time.Duration
 	// Private marks the pool of one toolrunner: its queue is removed after an hour in which
@@ -96,7 +96,7 @@ func (c *Conn) ToolQueue(ctx context.Context, project, pool string, o ToolQueueO
 		return nil, err
 	}
 	if o.AckWait <= 0 {
-		o.AckWait = 10 * time.Second
+		o.AckWait = 3 * time.Second
 	}
 	config := jetstream.ConsumerConfig{
 		// No name holds a "=", so no two pools share a consumer.

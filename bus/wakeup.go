@@ -17,6 +17,9 @@ import (
 type WakeUp struct {
 	Session schemas.SessionRef `json:"session"`
 	Lane    Lane               `json:"lane"`
+	// Type is the command's type as its header says; it is for decisions about room, not for
+	// what the command does.
+	Type schemas.CommandType `json:"type,omitzero"`
 	// Sequence is the command's: the owner reads up to it.
 	Sequence uint64 `json:"sequence"`
 	// AckSubject is where the wake-up is acknowledged; it travels with a wake-up that is handed
@@ -85,7 +88,7 @@ func wakeUpFrom(m *nats.Msg) (WakeUp, error) {
 		return WakeUp{}, err
 	}
 	return WakeUp{
-		Session: ref, Lane: lane, Sequence: meta.Sequence.Stream,
+		Session: ref, Lane: lane, Type: schemas.CommandType(m.Header.Get(headerCommandType)), Sequence: meta.Sequence.Stream,
 		AckSubject: m.Reply, Deliveries: int(meta.NumDelivered),
 	}, nil
 }

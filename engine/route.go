@@ -180,7 +180,8 @@ func (e *Engine) startRunner(ctx context.Context, w bus.WakeUp, claim bus.Claim)
 		}
 		return
 	}
-	if len(e.mu.runners) >= e.room && w.Lane == bus.LaneControl {
+	// A full engine wakes no session for a decision, but an abort makes room.
+	if len(e.mu.runners) >= e.room && w.Lane == bus.LaneControl && w.Type != schemas.CommandAbort {
 		e.mu.Unlock()
 		e.delay(w, nakLater)
 		return

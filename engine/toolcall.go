@@ -310,6 +310,8 @@ func (c *toolCall) awaitEnd(ctx context.Context, rec schemas.ToolRecord) (schema
 	defer bound.Stop()
 	tick := time.NewTicker(c.r.e.timing.Records)
 	defer tick.Stop()
+	alive := time.NewTicker(c.r.e.timing.Watch)
+	defer alive.Stop()
 	cancel, overdue := c.cancel, (<-chan time.Time)(nil)
 	for {
 		select {
@@ -319,12 +321,14 @@ func (c *toolCall) awaitEnd(ctx context.Context, rec schemas.ToolRecord) (schema
 			}
 			continue
 		case <-tick.C:
+		case <-alive.C:
 			if gone, err := c.r.e.beat.Gone(ctx, bus.KindToolrunner, rec.Toolrunner); err == nil && gone {
 				if next, ok := c.newer(ctx, rec.Sequence); ok {
 					return next, nil
 				}
 				return c.lost(ctx, rec)
 			}
+			continue
 		case <-cancel:
 			cancel = nil
 			overdue = time.After(c.r.e.timing.CancelBound)
