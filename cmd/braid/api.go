@@ -150,11 +150,11 @@ const (
 // errStop ends a stream from its handler.
 var errStop = errors.New("stop")
 
-// follow streams a session's events to take, from after a cursor on, through broken connections,
-// until take returns an error; errStop means a good end.
-func (a *apiClient) follow(ctx context.Context, session, cursor string, take func(event) error) error {
+// follow streams the events of a session's stream, named by its path, to take, from after a cursor
+// on, through broken connections, until take returns an error; errStop means a good end.
+func (a *apiClient) follow(ctx context.Context, path, cursor string, take func(event) error) error {
 	for tries := 0; ; tries++ {
-		err := a.followOnce(ctx, session, cursor, func(e event) error {
+		err := a.followOnce(ctx, path, cursor, func(e event) error {
 			tries = 0
 			if e.id != "" {
 				cursor = e.id
@@ -187,12 +187,12 @@ type handlerError struct{ err error }
 func (e *handlerError) Error() string { return e.err.Error() }
 func (e *handlerError) Unwrap() error { return e.err }
 
-func (a *apiClient) followOnce(ctx context.Context, session, cursor string, take func(event) error) error {
+func (a *apiClient) followOnce(ctx context.Context, path, cursor string, take func(event) error) error {
 	header := http.Header{"Accept": {"text/event-stream"}}
 	if cursor != "" {
 		header.Set("Last-Event-ID", cursor)
 	}
-	response, err := a.do(ctx, http.MethodGet, "/v1/sessions/"+session+"/stream", nil, header)
+	response, err := a.do(ctx, http.MethodGet, path, nil, header)
 	if err != nil {
 		return err
 	}

@@ -38,7 +38,7 @@ func TestFollowReconnects(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
 	var got []string
-	err := a.follow(ctx, "s", "e-0.0", func(e event) error {
+	err := a.follow(ctx, "/v1/sessions/s/stream", "e-0.0", func(e event) error {
 		got = append(got, string(e.data))
 		if len(got) == 3 {
 			return errStop
@@ -65,7 +65,7 @@ func TestFollowRefused(t *testing.T) {
 	defer server.Close()
 	a := newAPI(server.URL, "t")
 	defer a.close()
-	err := a.follow(context.Background(), "s", "", func(event) error { return nil })
+	err := a.follow(context.Background(), "/v1/sessions/s/stream", "", func(event) error { return nil })
 	if err == nil || err.Error() != "there is no session s" {
 		t.Errorf("got %v", err)
 	}

@@ -25,13 +25,20 @@ type runOptions struct {
 	model   string
 	approve string
 	system  string
+	view    string
 	json    bool
 }
+
+// The views of a run.
+const (
+	viewStream = "stream"
+	viewTurns  = "turns"
+)
 
 func runCommand() *cobra.Command {
 	var o runOptions
 	cmd := &cobra.Command{
-		Use:   "run [--model P/M] [--approve MODE] [--json] [--server URL] PROMPT|-",
+		Use:   "run [--model P/M] [--approve MODE] [--view stream|turns] [--json] [--server URL] PROMPT|-",
 		Short: "Run one prompt and stream what happens",
 		Long: "Creates a session, runs the prompt in it and streams what happens until the task ends; the\n" +
 			"prompt - is read from standard input. Without a server everything runs in this process.\n" +
@@ -59,7 +66,8 @@ func runCommand() *cobra.Command {
 	cmd.Flags().StringVar(&o.model, "model", "shell/demo", "what to run on, as provider/model")
 	cmd.Flags().StringVar(&o.approve, "approve", string(schemas.ApproveReadOnly), "read-only, always-ask, allow-all or deny-all")
 	cmd.Flags().StringVar(&o.system, "system", "", "system prompt")
-	cmd.Flags().BoolVar(&o.json, "json", false, "print every message, one JSON envelope a line")
+	cmd.Flags().StringVar(&o.view, "view", viewStream, "stream shows everything as it comes, turns what each turn came to")
+	cmd.Flags().BoolVar(&o.json, "json", false, "print every message of the stream, or event of the turns, one JSON object a line")
 	return cmd
 }
 
@@ -95,6 +103,9 @@ func (o *runOptions) run(ctx context.Context, prompt string, c console) (err err
 	if _, _, err := schemas.SplitModel(o.model); err != nil {
 		return cli.Usage("--model: %v", err)
 	}
+	if o.view != viewStream && o.view != viewTurns {
+		return cli.Usage("--view must be stream or turns")
+	}
 	if prompt == "" {
 		return cli.Usage("the prompt is empty")
 	}
@@ -123,7 +134,9 @@ type promptRun struct {
 	show    *renderer
 	log     zerolog.Logger
 	session string
-	end     *schemas.TaskEnd
+	decided map[string]bool // the calls this run has decided on, in the view of turns
+	// failure says why the task did not complete; empty if it did.
+	failure string
 }
 
 // abortBound is how long an interrupted run waits for its task to end.
@@ -154,22 +167,33 @@ func (r *promptRun) run(ctx context.Context, o *runOptions, prompt string) error
 	defer cancel()
 	stopAbort := context.AfterFunc(ctx, func() { r.abort(following, cancel) })
 	defer stopAbort()
-	if err := r.api.follow(following, r.session, started.Cursor, func(e event) error { return r.take(following, e) }); err != nil {
+	path, take := r.path("stream"), r.take
+	if o.view == viewTurns {
+		path, take = path+"?view="+viewTurns, r.takeTurns
+	}
+	if err := r.api.follow(following, path, started.Cursor, func(e event) error { return take(following, e) }); err != nil {
 		return fmt.Errorf("follow the session: %w", err)
 	}
 	r.show.finish()
-	if r.end.Status != schemas.StopCompleted {
-		return fmt.Errorf("the task ended: %s%s", r.end.Status, because(r.end))
+	if r.failure != "" {
+		return fmt.Errorf("the task ended: %s", r.failure)
 	}
 	return nil
 }
 
-func because(end *schemas.TaskEnd) string {
-	if end.ErrorInfo != nil && end.ErrorInfo.Message != "" {
-		return ": " + end.ErrorInfo.Message
+// why says why a task did not complete; nothing if it did.
+func why(end *schemas.TaskEnd) string {
+	switch {
+	case end.Status == schemas.StopCompleted:
+		return ""
+	case end.ErrorInfo != nil && end.ErrorInfo.Message != "":
+		return string(end.Status) + ": " + end.ErrorInfo.Message
 	}
-	return ""
+	return string(end.Status)
 }
+
+// errLost says that what was shown can't be gone on with.
+var errLost = errors.New("part of the stream was lost; the trace has it all")
 
 func (r *promptRun) path(what string) string { return "/v1/sessions/" + r.session + "/" + what }
 
@@ -188,8 +212,8 @@ func (r *promptRun) abort(ctx context.Context, giveUp context.CancelFunc) {
 // take shows one event, answers what is asked, and ends with the task.
 func (r *promptRun) take(ctx context.Context, e event) error {
 	if e.name != "" {
-		if e.name == "resync_required" {
-			return errors.New("part of the stream was lost; the trace has it all")
+		if e.name == eventResync {
+			return errLost
 		}
 		return nil
 	}
@@ -203,16 +227,24 @@ func (r *promptRun) take(ctx context.Context, e event) error {
 	}
 	switch p := m.Payload.(type) {
 	case *schemas.ApprovalRequest:
-		return r.decide(ctx, p)
+		return r.decide(ctx, pendingCall{ToolCallID: p.ToolCallID, Name: p.Name, Arguments: p.Arguments, Hash: p.Hash})
 	case *schemas.TaskEnd:
-		r.end = p
+		r.failure = why(p)
 		return errStop
 	}
 	return nil
 }
 
+// pendingCall is a tool call that waits for a decision.
+type pendingCall struct {
+	ToolCallID string `json:"tool_call_id"`
+	Name       string `json:"name"`
+	Arguments  string `json:"arguments"`
+	Hash       string `json:"hash"`
+}
+
 // decide asks about a tool call, or denies it when there is nobody to ask.
-func (r *promptRun) decide(ctx context.Context, p *schemas.ApprovalRequest) error {
+func (r *promptRun) decide(ctx context.Context, p pendingCall) error {
 	decision := schemas.DecisionDeny
 	if r.console.interactive {
 		fmt.Fprintf(r.console.err, "\nallow %s %s ? [y/N] ", p.Name, p.Arguments)
