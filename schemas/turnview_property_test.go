@@ -261,3 +261,73 @@ func TestTurnViewFromTheMiddle(t *testing.T) {
 		}
 	})
 }
+
+// odds are messages that a view reacts to, few enough to fit one another by chance.
+const odds = `event request_begin
+event request_end completed
+event request_end failed
+text "a"
+tool_call A ls "{}"
+tool_call B ls "{"
+event approval_request A ls "{}"
+event approval_decision allow A
+event approval_decision forbidden B
+tool_call_output A "x"
+tool_call_output B "" stop_reason=failed
+event loop_detected
+event budget_exceeded
+event compaction_begin
+event compaction_end completed
+event owner_changed
+event abort
+event task_end completed cause=loop
+event task_end failed`
+
+// Whatever comes, also what no session says: one last event a task_end, no result without its call,
+// and every event fits its schema.
+func TestTurnViewTakesAnything(t *testing.T) {
+	schema := validator(t)("turn_event")
+	likely := rapid.Map(rapid.SampledFrom(schematest.MustParse(odds)), func(e schemas.Entry) schemas.Message { return e.Message })
+	anyMessage := rapid.OneOf(likely, likely, likely, schematest.AnyMessage())
+	rapid.Check(t, func(t *rapid.T) {
+		view := schemas.NewTurnView()
+		ends, last := 0, 0
+		given := map[string]int{}
+		for i := range rapid.IntRange(0, 30).Draw(t, "messages") {
+			m := anyMessage.Draw(t, "message")
+			if _, ok := m.Payload.(*schemas.TaskEnd); ok && len(m.Origin) == 0 && m.Visible() {
+				ends++
+			}
+			if rapid.IntRange(0, 19).Draw(t, "missed") == 0 {
+				view.Missed()
+			}
+			at := schemas.Position{Sequence: uint64(i/3) + 1, Line: i % 3}
+			events := view.Add(schemas.Entry{Position: at, Message: m})
+			if rapid.Bool().Draw(t, "flush") {
+				events = append(events, view.Flush()...)
+			}
+			for _, e := range events {
+				b, err := schemas.EncodeJSON(e)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := validate(schema, b); err != nil {
+					t.Fatalf("%s\n%v", b, err)
+				}
+				switch d := e.Data.(type) {
+				case *schemas.ToolUseBlock:
+					given[d.ID]++
+				case *schemas.ToolResultBlock:
+					if given[d.ToolUseID]--; given[d.ToolUseID] < 0 {
+						t.Fatalf("a result without its call: %s", b)
+					}
+				case *schemas.TaskResult, *schemas.TaskFailure:
+					last++
+				}
+			}
+		}
+		if ends != last {
+			t.Fatalf("%d tasks ended, %d last events", ends, last)
+		}
+	})
+}
