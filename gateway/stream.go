@@ -180,8 +180,12 @@ func (w *watcher) resume(ctx context.Context) error {
 // broker as long as the ring does not go back that far, and as long as patience lasts (0: for
 // ever). broken means that this can't be done, and the client was told.
 func (w *watcher) catchUp(ctx context.Context, patience time.Duration) (now moment, broken bool, err error) {
+	anew := w.hub.now().anew
 	for begun := time.Now(); ; {
 		if rest, now, ok := w.hub.arrive(w.at); ok {
+			if now.anew != anew { // what was replayed meanwhile may be of a stream that is no more
+				return moment{}, true, w.resync(now.reason, schemas.Cursor{})
+			}
 			return now, false, w.write(rest)
 		}
 		if patience > 0 && time.Since(begun) > patience {
