@@ -190,7 +190,7 @@ func (r *runner) stopModel(request uint64) {
 // waitRetry reports when the delay is over. The timer ends with the tenure.
 func (r *runner) waitRetry(e session.WaitRetry) {
 	r.spawn(func(ctx context.Context) {
-		pause(ctx, e.Delay)
+		pause(ctx, time.Duration(float64(e.Delay)*r.e.timing.Retry))
 		r.report(session.RetryDue{Request: e.Request})
 	})
 }

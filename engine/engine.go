@@ -52,6 +52,8 @@ type Timing struct {
 	Watch time.Duration
 	// Stuck is how long a session's loop may take to come round; default 5 s.
 	Stuck time.Duration
+	// Retry is the part of an announced wait for a retry that is really waited; default 1.
+	Retry float64
 }
 
 func (t Timing) withDefaults() Timing {
@@ -69,6 +71,9 @@ func (t Timing) withDefaults() Timing {
 	set(&t.Ring, 3*time.Second)
 	set(&t.Watch, 500*time.Millisecond)
 	set(&t.Stuck, 5*time.Second)
+	if t.Retry <= 0 {
+		t.Retry = 1
+	}
 	return t
 }
 

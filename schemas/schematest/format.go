@@ -154,6 +154,7 @@ func (l *line) event(p schemas.Payload) {
 		l.add(string(p.Status))
 		l.name("error_message", p.ErrorMessage)
 		l.name("attempt", strconv.Itoa(p.Attempt))
+		l.name("retry_in_ms", strconv.FormatInt(p.RetryInMS, 10))
 	case *schemas.ApprovalRequest:
 		l.add(p.ToolCallID, p.Name)
 		l.quote(p.Arguments)
@@ -167,8 +168,14 @@ func (l *line) event(p schemas.Payload) {
 		}
 	case *schemas.Subagent:
 		l.add(p.SessionID)
+	case *schemas.OwnerChanged:
+		l.add(p.From, p.To)
+		l.name("cause", p.Cause)
 	case *schemas.CommandOutcome:
 		l.add(p.CommandID)
+		if p.Code != schemas.CodeApplied {
+			l.name("code", string(p.Code))
+		}
 	case *schemas.TaskEnd:
 		l.add(string(p.Status))
 		l.name("cause", p.Cause)

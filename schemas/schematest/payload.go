@@ -1,6 +1,7 @@
 package schematest
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -41,7 +42,7 @@ func (a *args) number(name string) int {
 func (a *args) reason() schemas.StopReason { return schemas.StopReason(a.take("stop_reason")) }
 
 // namedMembers are the members that lines may give by name.
-const namedMembers = " stop_reason attempt error_message cause sender "
+const namedMembers = " stop_reason attempt error_message retry_in_ms cause code sender "
 
 func newArgs(words []string) *args {
 	a := &args{named: map[string]string{}}
@@ -141,7 +142,7 @@ func parseEvent(a *args) schemas.Payload {
 	case schemas.KindRequestBegin:
 		return &schemas.RequestBegin{Attempt: a.number("attempt")}
 	case schemas.KindRequestEnd:
-		return &schemas.RequestEnd{Status: schemas.StopReason(a.next()), ErrorMessage: a.take("error_message"), Attempt: a.number("attempt")}
+		return &schemas.RequestEnd{Status: schemas.StopReason(a.next()), ErrorMessage: a.take("error_message"), Attempt: a.number("attempt"), RetryInMS: int64(a.number("retry_in_ms"))}
 	case schemas.KindApprovalRequest:
 		p := &schemas.ApprovalRequest{ToolCallID: a.next(), Name: a.next(), Arguments: a.next()}
 		p.Hash = schemas.CallHash(p.Name, p.Arguments)
@@ -163,9 +164,9 @@ func parseEvent(a *args) schemas.Payload {
 	case schemas.KindBudgetExceeded:
 		return &schemas.BudgetExceeded{Unit: "tokens"}
 	case schemas.KindOwnerChanged:
-		return &schemas.OwnerChanged{From: "e1", To: "e2", Cause: "lost"}
+		return &schemas.OwnerChanged{From: cmp.Or(a.next(), "e1"), To: cmp.Or(a.next(), "e2"), Cause: cmp.Or(a.take("cause"), "lost")}
 	case schemas.KindCommandOutcome:
-		return &schemas.CommandOutcome{CommandID: a.next(), Code: schemas.CodeApplied}
+		return &schemas.CommandOutcome{CommandID: a.next(), Code: cmp.Or(schemas.Code(a.take("code")), schemas.CodeApplied)}
 	case schemas.KindCheckpoint:
 		return &schemas.Checkpoint{}
 	case schemas.KindTaskEnd:

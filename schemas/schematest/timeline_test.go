@@ -60,15 +60,16 @@ partial_tool_call_output A start attempt=3
 partial_tool_call_output A delta "" "img" attempt=3
 tool_call_output A "out" "img" stop_reason=failed
 event token_usage
-+ event request_end failed error_message="no \"luck\"" attempt=2
++ event request_end failed error_message="no \"luck\"" attempt=2 retry_in_ms=4000
 + event budget_exceeded
 @40 event loop_detected
 event compaction_begin
 event compaction_end failed
 trace event subagent kid
 kid/grand: partial_text stop
-event owner_changed
+event owner_changed a b cause=handover
 trace event command_outcome c1
+trace event command_outcome c2 code=not_pending
 trace event checkpoint
 event abort "why"
 event task_end aborted cause=user
