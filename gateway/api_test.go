@@ -74,6 +74,10 @@ func TestRefusals(t *testing.T) {
 		{"a model without provider", "POST", sessions, `{"model":"demo"}`, nil, 400, schemas.CodeInvalid, "model"},
 		{"an id that is no name", "POST", sessions, `{"model":"shell/demo","id":"a.b"}`, nil, 400, schemas.CodeInvalid, "id"},
 		{"an unknown mode", "POST", sessions, `{"model":"shell/demo","approval_mode":"maybe"}`, nil, 400, schemas.CodeInvalid, "approval_mode"},
+		{"a mode to set that nobody knows", "PATCH", one, `{"approval_mode":"maybe"}`, nil, 400, schemas.CodeInvalid, "approval_mode"},
+		{"nothing to set", "PATCH", one, `{}`, nil, 400, schemas.CodeInvalid, "approval_mode"},
+		{"what can't be set", "PATCH", one, `{"model":"shell/demo"}`, nil, 400, schemas.CodeInvalid, "model"},
+		{"a mode for an unknown session", "PATCH", sessions + "/none", `{"approval_mode":"allow-all"}`, nil, 404, schemas.CodeUnknownSession, ""},
 		{"an odd decision", "POST", "/v1/sessions/busy/approvals/c1", `{"decision":"forbidden"}`, nil, 400, schemas.CodeInvalid, "decision"},
 		{"a call that is no name", "POST", "/v1/sessions/busy/approvals/c.1", `{"decision":"allow"}`, nil, 400, schemas.CodeInvalid, "tool_call_id"},
 		{"a key that is no name", "POST", tasks, `{"prompt":"x"}`, []edit{header(headerIdempotency, "a b")}, 400, schemas.CodeInvalid, headerIdempotency},
@@ -172,6 +176,7 @@ func TestCommands(t *testing.T) {
 	if shown.Session.State != stateWaiting || len(shown.Session.Pending) != 1 || shown.Session.Pending[0].Hash != "h1" {
 		t.Errorf("shown %+v", shown.Session)
 	}
+	w.must(202, "PATCH", "/v1/sessions/"+id, `{"approval_mode":"read-only"}`)
 	w.must(202, "POST", "/v1/sessions/"+id+"/approvals/c1", `{"decision":"deny","hash":"h1"}`)
 	w.must(202, "POST", "/v1/sessions/"+id+"/abort", `{"reason":"enough"}`)
 	if !s.aborted {

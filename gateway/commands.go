@@ -28,6 +28,11 @@ type approvalRequest struct {
 	Hash     string           `json:"hash,omitzero"`
 }
 
+// setRequest is the body of PATCH /v1/sessions/{id}.
+type setRequest struct {
+	ApprovalMode schemas.ApprovalMode `json:"approval_mode,omitzero"`
+}
+
 // abortRequest is the body of POST /v1/sessions/{id}/abort; it may be left out.
 type abortRequest struct {
 	Reason string `json:"reason,omitzero"`
@@ -153,5 +158,19 @@ func (g *Gateway) abort(w http.ResponseWriter, r *http.Request) error {
 	}
 	return g.accept(w, r, schemas.Command{
 		Type: schemas.CommandAbort, Session: ref, Abort: &schemas.AbortBody{Reason: body.Reason},
+	})
+}
+
+func (g *Gateway) changeSession(w http.ResponseWriter, r *http.Request) error {
+	ref, err := g.session(r)
+	if err != nil {
+		return err
+	}
+	var body setRequest
+	if err := readBody(w, r, &body, false); err != nil {
+		return err
+	}
+	return g.accept(w, r, schemas.Command{
+		Type: schemas.CommandSet, Session: ref, Set: &schemas.SetBody{ApprovalMode: body.ApprovalMode},
 	})
 }

@@ -204,6 +204,8 @@ func (s *owned) apply(ctx context.Context, c bus.StoredCommand) (schemas.Outcome
 			frame = append(frame, schemas.NewTraceOnly(now, schemas.UserText(c.Task.Prompt)), schemas.New(now, &schemas.RequestBegin{}))
 		case schemas.CommandApprove:
 			frame = append(frame, schemas.New(now, &schemas.ApprovalDecision{Decision: c.Approve.Decision, ToolCallID: c.Approve.ToolCallID}))
+		case schemas.CommandSet:
+			frame = append(frame, schemas.New(now, &schemas.SessionChanged{ApprovalMode: c.Set.ApprovalMode}))
 		case schemas.CommandAbort:
 			s.aborted = true
 			frame = append(frame, schemas.New(now, &schemas.RequestEnd{Status: schemas.StopAborted}),

@@ -183,6 +183,7 @@ func (g *Gateway) routes() http.Handler {
 		{"POST", "/v1/sessions", g.createSession, accessToken},
 		{"GET", "/v1/sessions", g.listSessions, accessToken},
 		{"GET", "/v1/sessions/{id}", g.showSession, accessToken},
+		{"PATCH", "/v1/sessions/{id}", g.changeSession, accessToken},
 		{"POST", "/v1/sessions/{id}/tasks", g.startTask, accessToken},
 		{"POST", "/v1/sessions/{id}/approvals/{call}", g.decide, accessToken},
 		{"POST", "/v1/sessions/{id}/abort", g.abort, accessToken},

@@ -11,12 +11,13 @@ const (
 	CommandWake    CommandType = "wake"
 	CommandApprove CommandType = "approve"
 	CommandAbort   CommandType = "abort"
+	CommandSet     CommandType = "set"
 )
 
 // Control reports whether the command controls work that exists.
 func (t CommandType) Control() bool {
 	switch t {
-	case CommandApprove, CommandAbort:
+	case CommandApprove, CommandAbort, CommandSet:
 		return true
 	}
 	return false
@@ -34,6 +35,7 @@ type Command struct {
 	Task    *TaskBody    `json:"task,omitzero"`
 	Approve *ApproveBody `json:"approve,omitzero"`
 	Abort   *AbortBody   `json:"abort,omitzero"`
+	Set     *SetBody     `json:"set,omitzero"`
 }
 
 // CreateBody creates a session.
@@ -63,6 +65,13 @@ type ApproveBody struct {
 // AbortBody ends the running task.
 type AbortBody struct {
 	Reason string `json:"reason,omitzero"`
+}
+
+// SetBody changes settings of the session, at rest or while a task runs. A member that is absent
+// leaves its setting as it is; at least one must be there.
+type SetBody struct {
+	// ApprovalMode is who decides on tool calls from now on, those that wait for a person included.
+	ApprovalMode ApprovalMode `json:"approval_mode,omitzero"`
 }
 
 // Limits of commands, in bytes.
@@ -108,6 +117,11 @@ func (c *Command) Validate() error {
 			return limit("abort.reason", c.Abort.Reason, MaxReason)
 		}
 		return nil
+	case CommandSet:
+		if c.Set == nil {
+			return missing("set")
+		}
+		return c.Set.validate()
 	case CommandWake:
 		return nil
 	}
@@ -149,6 +163,14 @@ func (b *ApproveBody) validate() error {
 		return &Error{Code: CodeInvalid, Field: "decision", Message: "decision must be allow or deny"}
 	}
 	return limit("hash", b.Hash, MaxNameLength)
+}
+
+func (b *SetBody) validate() error {
+	if b.ApprovalMode == "" {
+		return &Error{Code: CodeInvalid, Field: "approval_mode", Message: "there is nothing to set: give approval_mode"}
+	}
+	_, err := ParseApprovalMode(string(b.ApprovalMode))
+	return err
 }
 
 func limit(field, s string, maxBytes int) error {

@@ -32,6 +32,7 @@ var documents = map[string]any{
 	"tool_use_block": schemas.ToolUseBlock{}, "tool_result_block": schemas.ToolResultBlock{},
 	"loop_detection_info": schemas.LoopDetectionInfo{}, "budget_exceeded_info": schemas.BudgetExceededInfo{},
 	"task_result": schemas.TaskResult{}, "task_tool_call": schemas.TaskToolCall{}, "task_usage": schemas.TaskUsage{},
+	"set_body":     schemas.SetBody{},
 	"task_failure": schemas.TaskFailure{}, "turn_error_info": schemas.TurnErrorInfo{},
 }
 
@@ -168,6 +169,9 @@ func complete(t *rapid.T, c *schemas.Command) {
 	}
 	if c.Approve == nil {
 		c.Approve = new(schematest.Value[schemas.ApproveBody]().Draw(t, "approve"))
+	}
+	if c.Set == nil || c.Set.ApprovalMode == "" { // absent members are fine, but one must be there
+		c.Set = &schemas.SetBody{ApprovalMode: schemas.ApproveAsk}
 	}
 	c.Approve.Hash = "" // free text in general, a hash in a command
 	if err := c.Validate(); err != nil {
@@ -362,7 +366,7 @@ func TestEnvelopeSchema(t *testing.T) {
 	}
 	for _, p := range schematest.Payloads() { // the envelope knows every kind
 		class := schemas.New(start, p).Type
-		line := `{"timestamp":"","type":"` + string(class) + `","payload":{"type":"` + string(p.Kind()) + `","role":7,"status":7,"attempt":"x","tool_call_id":7,"session":7,"tools":7,"servers":7,"reason":7,"kind":7,"used":"x","from":7,"session_id":7,"command_id":7,"segment":7}}`
+		line := `{"timestamp":"","type":"` + string(class) + `","payload":{"type":"` + string(p.Kind()) + `","role":7,"status":7,"attempt":"x","tool_call_id":7,"session":7,"tools":7,"servers":7,"reason":7,"kind":7,"used":"x","from":7,"approval_mode":7,"session_id":7,"command_id":7,"segment":7}}`
 		if validate(envelope, []byte(line)) == nil {
 			t.Errorf("%s: the envelope does not check its payload", p.Kind())
 		}

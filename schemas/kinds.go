@@ -84,6 +84,9 @@ func (*BudgetExceeded) Kind() Kind { return KindBudgetExceeded }
 func (*OwnerChanged) Kind() Kind { return KindOwnerChanged }
 
 // Kind names the payload on the wire.
+func (*SessionChanged) Kind() Kind { return KindSessionChanged }
+
+// Kind names the payload on the wire.
 func (*CommandOutcome) Kind() Kind { return KindCommandOutcome }
 
 // Kind names the payload on the wire.
@@ -152,6 +155,8 @@ func newPayload(k Kind) Payload {
 		return new(BudgetExceeded)
 	case KindOwnerChanged:
 		return new(OwnerChanged)
+	case KindSessionChanged:
+		return new(SessionChanged)
 	case KindCommandOutcome:
 		return new(CommandOutcome)
 	case KindCheckpoint:

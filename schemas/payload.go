@@ -38,6 +38,7 @@ const (
 	KindLoopDetected     Kind = "loop_detected"
 	KindBudgetExceeded   Kind = "budget_exceeded"
 	KindOwnerChanged     Kind = "owner_changed"
+	KindSessionChanged   Kind = "session_changed"
 	KindCommandOutcome   Kind = "command_outcome"
 	KindCheckpoint       Kind = "checkpoint"
 	KindTaskEnd          Kind = "task_end"
@@ -397,6 +398,13 @@ type OwnerChanged struct {
 	// streamed need not be all that was streamed.
 	Gap   bool           `json:"gap,omitzero"`
 	Extra jsontext.Value `json:",embed"`
+}
+
+// SessionChanged: a person changed settings of the session, which hold from here on. Absent members
+// did not change.
+type SessionChanged struct {
+	ApprovalMode ApprovalMode   `json:"approval_mode,omitzero"`
+	Extra        jsontext.Value `json:",embed"`
 }
 
 // CommandOutcome is the one answer a command gets.

@@ -141,7 +141,7 @@ func (v *TurnView) settles(e Entry) bool {
 	switch e.Message.Payload.(type) {
 	case *BudgetExceeded, *LoopDetected:
 		return false
-	case nil, *Unknown, *CommandOutcome, *Checkpoint, *Subagent, *SessionMeta, *OwnerChanged:
+	case nil, *Unknown, *CommandOutcome, *Checkpoint, *Subagent, *SessionMeta, *OwnerChanged, *SessionChanged:
 		return false // may stand anywhere
 	}
 	return true

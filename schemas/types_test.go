@@ -37,6 +37,10 @@ func TestCommandValidate(t *testing.T) {
 		{"wake", schemas.Command{ID: "c", Type: schemas.CommandWake, Session: session}, "", ""},
 		{"abort without a reason", schemas.Command{ID: "c", Type: schemas.CommandAbort, Session: session}, "", ""},
 		{"abort with one", schemas.Command{ID: "c", Type: schemas.CommandAbort, Session: session, Abort: &schemas.AbortBody{Reason: "x"}}, "", ""},
+		{"set", schemas.Command{ID: "c", Type: schemas.CommandSet, Session: session, Set: &schemas.SetBody{ApprovalMode: schemas.ApproveAll}}, "", ""},
+		{"set without body", schemas.Command{ID: "c", Type: schemas.CommandSet, Session: session}, "set", schemas.CodeInvalid},
+		{"nothing to set", schemas.Command{ID: "c", Type: schemas.CommandSet, Session: session, Set: &schemas.SetBody{}}, "approval_mode", schemas.CodeInvalid},
+		{"a mode to set that nobody knows", schemas.Command{ID: "c", Type: schemas.CommandSet, Session: session, Set: &schemas.SetBody{ApprovalMode: "x"}}, "approval_mode", schemas.CodeInvalid},
 		{"an id that is no name", schemas.Command{ID: "a b"}, "id", schemas.CodeInvalid},
 		{"a project that is no name", schemas.Command{ID: "c", Session: schemas.SessionRef{Project: "a.b", ID: "s"}}, "project", schemas.CodeInvalid},
 		{"a session that is no name", schemas.Command{ID: "c", Session: schemas.SessionRef{Project: "p"}}, "session", schemas.CodeInvalid},
@@ -78,7 +82,7 @@ func TestCommandValidate(t *testing.T) {
 // A command without the body of its type is refused by its schema as by Go.
 func TestCommandSchemaNeedsBody(t *testing.T) {
 	s := validator(t)("command")
-	for _, typ := range []schemas.CommandType{schemas.CommandCreate, schemas.CommandTask, schemas.CommandApprove} {
+	for _, typ := range []schemas.CommandType{schemas.CommandCreate, schemas.CommandTask, schemas.CommandApprove, schemas.CommandSet} {
 		b, err := schemas.EncodeJSON(schemas.Command{ID: "c", Type: typ, Session: schemas.SessionRef{Project: "p", ID: "s"}})
 		if err != nil {
 			t.Fatal(err)
@@ -92,7 +96,7 @@ func TestCommandSchemaNeedsBody(t *testing.T) {
 func TestControl(t *testing.T) {
 	for typ, want := range map[schemas.CommandType]bool{
 		schemas.CommandCreate: false, schemas.CommandTask: false, schemas.CommandWake: false,
-		schemas.CommandApprove: true, schemas.CommandAbort: true,
+		schemas.CommandApprove: true, schemas.CommandAbort: true, schemas.CommandSet: true,
 	} {
 		if typ.Control() != want {
 			t.Errorf("%s: control %v", typ, !want)

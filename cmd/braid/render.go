@@ -50,6 +50,8 @@ func (r *renderer) message(raw []byte, m schemas.Message) {
 		}
 	case *schemas.OwnerChanged:
 		r.line("! another engine took over (%s)", p.Cause)
+	case *schemas.SessionChanged:
+		r.line("! approval mode: %s", p.ApprovalMode)
 	case *schemas.Abort:
 		r.line("! aborted %s", p.Reason)
 	}

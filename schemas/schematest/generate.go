@@ -116,6 +116,7 @@ func (g *generator) around() {
 	}
 	if !g.plain {
 		g.sometimes(20, func() { g.emit(&schemas.OwnerChanged{From: "e1", To: "e2", Cause: "lost"}) })
+		g.sometimes(20, func() { g.emit(&schemas.SessionChanged{ApprovalMode: schemas.ApproveAll}) })
 		g.sometimes(20, func() { g.emitTrace(&schemas.CommandOutcome{CommandID: "c", Code: schemas.CodeNotPending}) })
 	}
 	if len(g.running) > 0 {

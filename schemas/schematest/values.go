@@ -22,7 +22,7 @@ var enums = map[reflect.Type][]string{
 	reflect.TypeFor[schemas.RetryPolicy]():  {"never", "safe"},
 	reflect.TypeFor[schemas.ApprovalMode](): {"allow-all", "deny-all", "read-only", "always-ask"},
 	reflect.TypeFor[schemas.RecordState]():  {"queued", "started", "done", "withdrawn"},
-	reflect.TypeFor[schemas.CommandType]():  {"create", "task", "wake", "approve", "abort"},
+	reflect.TypeFor[schemas.CommandType]():  {"create", "task", "wake", "approve", "abort", "set"},
 	reflect.TypeFor[schemas.Kind]():         {"text", "thinking", "tool_call"},
 	reflect.TypeFor[schemas.Code]():         {"applied", "invalid", "not_found", "brand_new"},
 }
@@ -147,7 +147,7 @@ func Payloads() []schemas.Payload {
 		&schemas.ApprovalRequest{}, &schemas.ApprovalDecision{}, &schemas.TokenUsage{},
 		&schemas.CompactionBegin{}, &schemas.CompactionEnd{}, &schemas.Abort{}, &schemas.Subagent{},
 		&schemas.LoopDetected{}, &schemas.BudgetExceeded{}, &schemas.OwnerChanged{},
-		&schemas.CommandOutcome{}, &schemas.Checkpoint{}, &schemas.TaskEnd{},
+		&schemas.SessionChanged{}, &schemas.CommandOutcome{}, &schemas.Checkpoint{}, &schemas.TaskEnd{},
 	}
 }
 

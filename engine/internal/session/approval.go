@@ -18,26 +18,24 @@ const (
 )
 
 // decideNext works through the approval queue: calls in call order, one at a time. It stops at
-// the first call that waits for a person.
+// the first call that waits for a person. The mode may have changed since that one was asked about:
+// one that the new mode answers waits no longer.
 func (st *step) decideNext() {
 	r := st.Task.Request
 	if !r.live() {
 		return
 	}
 	for _, c := range r.Calls {
-		if c.Decision != "" {
+		if c.Decision != "" || st.decideUnasked(c) {
 			continue
 		}
-		if c.Asked {
-			return
-		}
-		if !st.decideUnasked(c) {
+		if !c.Asked {
 			st.emit(&schemas.ApprovalRequest{
 				ToolCallID: c.ToolCallID, Name: c.Name, Arguments: c.Arguments,
 				Hash: schemas.CallHash(c.Name, c.Arguments),
 			})
-			return
 		}
+		return
 	}
 }
 

@@ -19,6 +19,10 @@ func (s *State) Apply(m schemas.Message) {
 		s.Meta, s.Mode = p, p.ApprovalMode
 	case *schemas.CommandOutcome:
 		s.applyOutcome(p)
+	case *schemas.SessionChanged:
+		if p.ApprovalMode != "" {
+			s.Mode = p.ApprovalMode
+		}
 	case *schemas.ToolListReady:
 		s.applyTools(p.Tools)
 	case *schemas.Checkpoint:

@@ -66,6 +66,10 @@ func (p *play) approve(call string, d schemas.Decision) *play {
 	return p.command(schemas.Command{Type: schemas.CommandApprove, Approve: &schemas.ApproveBody{ToolCallID: call, Decision: d}})
 }
 
+func (p *play) set(mode schemas.ApprovalMode) *play {
+	return p.command(schemas.Command{Type: schemas.CommandSet, Set: &schemas.SetBody{ApprovalMode: mode}})
+}
+
 // begun is a session whose first request is open.
 func begun(t *testing.T, mode schemas.ApprovalMode) *play {
 	return newPlay(t).create(mode).task().do(ToolsListed{Tools: []schemas.ToolDefinition{
@@ -143,6 +147,8 @@ func renderMessage(m schemas.Message) string {
 		return string(p.Decision) + " " + p.ToolCallID
 	case *schemas.OwnerChanged:
 		return fmt.Sprintf("owner %s>%s %s%s", p.From, p.To, p.Cause, map[bool]string{true: " gap"}[p.Gap])
+	case *schemas.SessionChanged:
+		return "mode " + string(p.ApprovalMode)
 	case *schemas.RequestBegin:
 		return fmt.Sprint("begin ", max(p.Attempt, 1))
 	case *schemas.RequestEnd:

@@ -46,6 +46,11 @@ func (w *world) drawStatus() schemas.StopReason {
 	}).Draw(w.t, "status")
 }
 
+// modes has what lets tools run more often.
+var modes = []schemas.ApprovalMode{
+	schemas.ApproveAll, schemas.ApproveAll, schemas.ApproveAll, schemas.ApproveNone, schemas.ApproveReadOnly, schemas.ApproveAsk,
+}
+
 func (w *world) command(t schemas.CommandType, fill func(*schemas.Command)) {
 	sequence := uint64(len(w.commands) + 1)
 	c := schemas.Command{ID: fmt.Sprintf("k%d", sequence), Type: t, Session: w.state.Session}
@@ -90,6 +95,10 @@ func (w *world) moves(faults bool) map[string]func() {
 			})
 		}
 	} else if faults || w.state.Task == nil {
+		m["set"] = func() {
+			mode := rapid.SampledFrom(modes).Draw(w.t, "mode")
+			w.command(schemas.CommandSet, func(k *schemas.Command) { k.Set = &schemas.SetBody{ApprovalMode: mode} })
+		}
 		m["task"] = func() {
 			w.command(schemas.CommandTask, func(k *schemas.Command) { k.Task = &schemas.TaskBody{Prompt: "go"} })
 		}

@@ -205,6 +205,11 @@ func (st *step) command(e CommandReceived) {
 	case schemas.CommandApprove:
 		st.outcome(e, schemas.CodeApplied, "")
 		st.decide(st.call(c.Approve.ToolCallID), c.Approve.Decision)
+	case schemas.CommandSet:
+		st.outcome(e, schemas.CodeApplied, "")
+		if c.Set.ApprovalMode != st.Mode {
+			st.emit(&schemas.SessionChanged{ApprovalMode: c.Set.ApprovalMode})
+		}
 	case schemas.CommandAbort:
 		reason := ""
 		if c.Abort != nil {
@@ -240,6 +245,7 @@ func (st *step) refuse(c *schemas.Command) *schemas.Error {
 		}
 	case schemas.CommandApprove:
 		return st.refuseDecision(c.Approve)
+	case schemas.CommandSet:
 	default:
 		return schemas.Errorf(schemas.CodeInvalid, "unknown command type %q", c.Type)
 	}
