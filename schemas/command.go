@@ -46,6 +46,7 @@ type CreateBody struct {
 	SystemPrompt string       `json:"system_prompt,omitzero"`
 	ApprovalMode ApprovalMode `json:"approval_mode,omitzero"`
 	Workspace    string       `json:"workspace,omitzero"`
+	Limits       Limits       `json:"limits,omitzero"`
 }
 
 // TaskBody starts a task with a prompt.
@@ -141,6 +142,9 @@ func (b *CreateBody) validate() error {
 		if _, err := ParseApprovalMode(string(b.ApprovalMode)); err != nil {
 			return err
 		}
+	}
+	if err := b.Limits.validate(); err != nil {
+		return err
 	}
 	if err := limit("workspace", b.Workspace, MaxReason); err != nil {
 		return err

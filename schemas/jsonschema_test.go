@@ -25,7 +25,7 @@ var documents = map[string]any{
 	"token_counts": schemas.TokenCounts{}, "open_segment": schemas.OpenSegment{},
 	"open_output": schemas.OpenOutput{}, "error_info": schemas.ErrorInfo{},
 	"session_ref": schemas.SessionRef{}, "position": schemas.Position{},
-	"command": schemas.Command{}, "create_body": schemas.CreateBody{}, "task_body": schemas.TaskBody{},
+	"command": schemas.Command{}, "limits": schemas.Limits{}, "create_body": schemas.CreateBody{}, "task_body": schemas.TaskBody{},
 	"approve_body": schemas.ApproveBody{}, "abort_body": schemas.AbortBody{},
 	"outcome": schemas.Outcome{}, "tool_request": schemas.ToolRequest{}, "tool_result": schemas.ToolResult{},
 	"tool_record": schemas.ToolRecord{}, "tool_fragment": schemas.ToolFragment{}, "error": schemas.Error{},

@@ -113,9 +113,11 @@ type SessionMeta struct {
 	Source string `json:"source,omitzero"`
 	// Agent names the definition the session runs.
 	Agent string `json:"agent,omitzero"`
-	// ApprovalMode is who decides on tool calls when the session starts.
-	ApprovalMode ApprovalMode   `json:"approval_mode,omitzero"`
-	Extra        jsontext.Value `json:",embed"`
+	// ApprovalMode is who decides on tool calls when the session starts; see [SessionChanged].
+	ApprovalMode ApprovalMode `json:"approval_mode,omitzero"`
+	// Limits are what bounds its tasks, as they were given.
+	Limits Limits         `json:"limits,omitzero"`
+	Extra  jsontext.Value `json:",embed"`
 }
 
 // Text is what a person, the model or the harness said.

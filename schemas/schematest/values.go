@@ -21,6 +21,7 @@ var enums = map[reflect.Type][]string{
 	reflect.TypeFor[schemas.Permission]():   {"r", "rw"},
 	reflect.TypeFor[schemas.RetryPolicy]():  {"never", "safe"},
 	reflect.TypeFor[schemas.ApprovalMode](): {"allow-all", "deny-all", "read-only", "always-ask"},
+	reflect.TypeFor[schemas.LoopAction]():   {"warn", "continue", "terminate"},
 	reflect.TypeFor[schemas.RecordState]():  {"queued", "started", "done", "withdrawn"},
 	reflect.TypeFor[schemas.CommandType]():  {"create", "task", "wake", "approve", "abort", "set"},
 	reflect.TypeFor[schemas.Kind]():         {"text", "thinking", "tool_call"},
@@ -36,6 +37,7 @@ var special = map[string]func(*rapid.T) any{
 	"Command.ID":                     name,
 	"CreateBody.Model":               text("shell/demo", "openai/a/b"),
 	"CreateBody.Agent":               name,
+	"CreateBody.Limits":              limits,
 	"TaskBody.Prompt":                text("x", "list <files> & more"),
 	"ApproveBody.ToolCallID":         name,
 	"ApproveBody.Decision":           func(*rapid.T) any { return schemas.DecisionDeny },
@@ -49,6 +51,13 @@ func name(t *rapid.T) any { return rapid.StringMatching(`[A-Za-z0-9_-]{1,64}`).D
 
 func text(choices ...string) func(*rapid.T) any {
 	return func(t *rapid.T) any { return rapid.SampledFrom(choices).Draw(t, "text") }
+}
+
+func limits(t *rapid.T) any {
+	return rapid.SampledFrom([]schemas.Limits{
+		{}, {MaxTurns: -1, MaxTokensTask: 1 << 40, MaxTokensSession: 1 << 50},
+		{MaxTurns: 3, LoopLimit: 2, LoopWindow: 5, OnLoop: schemas.LoopTerminate, RequestTimeoutMS: 1, IdleTimeoutMS: 1},
+	}).Draw(t, "limits")
 }
 
 func raw(choices ...string) func(*rapid.T) any {
