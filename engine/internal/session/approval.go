@@ -22,7 +22,7 @@ const (
 // one that the new mode answers waits no longer.
 func (st *step) decideNext() {
 	r := st.Task.Request
-	if !r.live() {
+	if !r.live() || st.loopNear() {
 		return
 	}
 	for _, c := range r.Calls {
@@ -41,6 +41,10 @@ func (st *step) decideNext() {
 
 // decideUnasked decides what needs nobody; false if a person must be asked.
 func (st *step) decideUnasked(c *Call) bool {
+	if st.loopEnds() {
+		st.decide(c, schemas.DecisionForbidden)
+		return true
+	}
 	if problem := st.unusable(c); problem != "" {
 		st.emit(&schemas.ApprovalDecision{Decision: schemas.DecisionForbidden, ToolCallID: c.ToolCallID})
 		st.emit(schemas.NewToolCallOutput(c.ToolCallID, problem, schemas.StopFailed))

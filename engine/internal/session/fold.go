@@ -28,7 +28,7 @@ func (s *State) Apply(m schemas.Message) {
 	case *schemas.Checkpoint:
 		s.applyCheckpoint(p)
 	case *schemas.TokenUsage:
-		s.Usage = p.Session
+		s.applyUsage(p)
 	case *schemas.TaskEnd:
 		s.endTask()
 	case *schemas.Text:
@@ -105,6 +105,10 @@ func (s *State) applyModel(m schemas.Message) {
 	switch p := m.Payload.(type) {
 	case *schemas.RequestEnd:
 		s.endRequest(p)
+	case *schemas.BudgetExceeded:
+		t.OverBudget = true
+	case *schemas.LoopDetected:
+		r.Looped = true
 	case *schemas.ApprovalRequest:
 		if c := s.call(p.ToolCallID); c != nil {
 			c.Asked = true
@@ -132,6 +136,7 @@ func (s *State) applyModel(m schemas.Message) {
 func (s *State) beginRequest(p *schemas.RequestBegin) {
 	t := s.Task
 	s.foldOutputs()
+	s.closeTurn()
 	attempt := max(p.Attempt, 1)
 	if attempt == 1 {
 		t.Turn++

@@ -109,6 +109,7 @@ func (st *step) modelEnded(e ModelEnded) {
 			end.Attempt = r.Attempt
 		}
 		st.emit(end)
+		st.marks()
 		return
 	}
 	st.failRequest(e.Status, e.Failure, e.RetryAfter)

@@ -89,9 +89,10 @@ func (w *world) moves(faults bool) map[string]func() {
 	}
 	if w.state.Meta == nil {
 		m["create"] = func() {
-			mode := rapid.SampledFrom([]schemas.ApprovalMode{schemas.ApproveAll, schemas.ApproveAll, schemas.ApproveAll, schemas.ApproveNone, schemas.ApproveReadOnly, schemas.ApproveAsk}).Draw(w.t, "mode")
+			mode := rapid.SampledFrom(modes).Draw(w.t, "mode")
+			limits := w.drawLimits()
 			w.command(schemas.CommandCreate, func(k *schemas.Command) {
-				k.Create = &schemas.CreateBody{Model: "p/m", ApprovalMode: mode}
+				k.Create = &schemas.CreateBody{Model: "p/m", ApprovalMode: mode, Limits: limits}
 			})
 		}
 	} else if faults || w.state.Task == nil {

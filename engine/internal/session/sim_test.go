@@ -36,6 +36,7 @@ type world struct {
 	tools   map[string]*toolRun
 	started map[string]int // starts of a tool, over all owners
 	inputs  [][]schemas.Message
+	said    []schemas.Message // what the model said last, all of it
 }
 
 type heldEffect struct {
@@ -226,7 +227,7 @@ func (w *world) perform(e Effect) {
 		}
 		w.wait = nil
 		w.inputs = append(w.inputs, e.Input)
-		w.model = &modelRun{request: e.Request, script: w.drawScript(), status: w.drawStatus()}
+		w.model = &modelRun{request: e.Request, script: w.nextScript(), status: w.drawStatus()}
 	case StopModel:
 		if w.model != nil && w.model.request == e.Request {
 			w.model = nil
@@ -299,6 +300,7 @@ func TestAnySchedule(t *testing.T) {
 		w.check(true)
 		w.checkFold()
 		w.checkInputs()
+		w.checkLimits()
 		for id, n := range w.started {
 			if n > 1 {
 				t.Fatalf("call %s was started %d times", id, n)

@@ -53,6 +53,14 @@ type Task struct {
 	Aborting bool
 	// AbortReason is what the command said.
 	AbortReason string
+	// Tokens is what its completed requests used.
+	Tokens int64
+	// OverBudget is set once that is more than it may be: no further request begins.
+	OverBudget bool
+	// Warned is set if the committed turn before the newest repeated others.
+	Warned bool
+	// Past are the committed turns that loop detection looks back at, the newest last.
+	Past []Turn
 }
 
 // Request is one model call.
@@ -67,6 +75,8 @@ type Request struct {
 	Status schemas.StopReason
 	// RetryInMS is the announced wait before the next attempt; 0 if there is none.
 	RetryInMS int64
+	// Looped is set once its turn was found to repeat others.
+	Looped bool
 	// Failure says why it did not complete.
 	Failure *schemas.ErrorInfo
 	// Messages are the complete ones, in order.

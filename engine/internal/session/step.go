@@ -268,7 +268,7 @@ func (st *step) create(c *schemas.Command) {
 	st.note(&schemas.SessionMeta{
 		SessionID: st.Session.ID, Provider: provider, ModelID: model,
 		SystemPrompt: c.Create.SystemPrompt, Workspace: c.Create.Workspace,
-		Agent: c.Create.Agent, ApprovalMode: mode,
+		Agent: c.Create.Agent, ApprovalMode: mode, Limits: c.Create.Limits,
 	})
 }
 
@@ -301,7 +301,7 @@ func (st *step) advance() {
 			}
 			return
 		}
-		st.begin(1)
+		st.firstTurn()
 		return
 	}
 	st.decideNext()
@@ -312,7 +312,7 @@ func (st *step) advance() {
 	case r.Status == schemas.StopCompleted && len(r.Calls) == 0:
 		st.emit(&schemas.TaskEnd{Status: schemas.StopCompleted, Cause: "done"})
 	case r.Status == schemas.StopCompleted:
-		st.begin(1)
+		st.nextTurn()
 	case r.RetryInMS == 0:
 		st.emit(&schemas.TaskEnd{Status: r.Status, Cause: r.Failure.Kind, ErrorInfo: r.Failure})
 	case !st.waiting:

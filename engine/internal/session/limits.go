@@ -1,0 +1,108 @@
+package session
+
+import (
+	"fmt"
+
+	"braid/schemas"
+)
+
+// limits are the session's, with defaults filled in.
+func (s *State) limits() schemas.Limits {
+	if s.Meta == nil {
+		return schemas.Limits{}.WithDefaults()
+	}
+	return s.Meta.Limits.WithDefaults()
+}
+
+// applyUsage counts what a request used.
+func (s *State) applyUsage(p *schemas.TokenUsage) {
+	s.Usage = p.Session
+	if s.Task != nil {
+		s.Task.Tokens += p.Request.Total
+	}
+}
+
+// closeTurn keeps of the committed turn that the next request follows what limits go by, and adds
+// the hint that its repetition earned to the context, behind its outputs.
+func (s *State) closeTurn() {
+	t := s.Task
+	r := t.Request
+	if r == nil || r.Status != schemas.StopCompleted {
+		return
+	}
+	t.Warned = r.Looped
+	limits := s.limits()
+	if limits.LoopLimit > 0 {
+		t.Past = append(t.Past, s.turnOf(r))
+		t.Past = t.Past[max(0, len(t.Past)-limits.LoopWindow+1):]
+	}
+	if r.Looped && limits.OnLoop == schemas.LoopWarn {
+		s.Context = append(s.Context, schemas.Message{Type: schemas.TypeModel, Payload: schemas.HarnessText(loopHint)})
+	}
+}
+
+// marks says what a request that has just ended shows: that a budget is used up, that the model
+// repeats itself.
+func (st *step) marks() {
+	if over := st.overBudget(); over != nil {
+		st.emit(over)
+	}
+	if loop := st.loop(); loop != nil {
+		st.emit(loop)
+	}
+}
+
+// overBudget compares what is used with the budgets, the session's first; nil if it is within them.
+func (s *State) overBudget() *schemas.BudgetExceeded {
+	limits := s.limits()
+	budget := func(used, limit int64) *schemas.BudgetExceeded {
+		if limit == 0 || used <= limit {
+			return nil
+		}
+		return &schemas.BudgetExceeded{Used: float64(used), Limit: float64(limit), Unit: "tokens"}
+	}
+	if over := budget(s.Usage.Total, limits.MaxTokensSession); over != nil {
+		return over
+	}
+	return budget(s.Task.Tokens, limits.MaxTokensTask)
+}
+
+// firstTurn begins the task's first request, unless tasks before have used up the session's budget.
+func (st *step) firstTurn() {
+	if over := st.overBudget(); over != nil {
+		st.emit(&schemas.TaskEnd{Status: schemas.StopFailed, Cause: schemas.CauseBudget, ErrorInfo: &schemas.ErrorInfo{
+			Kind: "input", Message: fmt.Sprintf("the session has used %.0f of its %.0f tokens", over.Used, over.Limit),
+		}})
+		return
+	}
+	st.begin(1)
+}
+
+// nextTurn follows a committed turn whose calls all have their outputs. Where no further turn may
+// begin the task ends, and the next prompt's context begins with those outputs.
+func (st *step) nextTurn() {
+	t, limits := st.Task, st.limits()
+	switch {
+	case st.loopEnds():
+		st.emit(&schemas.TaskEnd{Status: schemas.StopFailed, Cause: schemas.CauseLoop})
+	case t.OverBudget:
+		st.emit(&schemas.TaskEnd{Status: schemas.StopCompleted, Cause: schemas.CauseBudget})
+	case limits.MaxTurns > 0 && t.Turn >= limits.MaxTurns:
+		st.noticeMaxTurns(limits.MaxTurns)
+		st.emit(&schemas.TaskEnd{Status: schemas.StopFailed, Cause: schemas.CauseMaxTurns})
+	default:
+		st.begin(1)
+	}
+}
+
+// noticeMaxTurns tells readers, not the model, that the task's turns are used up.
+func (st *step) noticeMaxTurns(turns int) {
+	text := schemas.AssistantText(fmt.Sprintf("[reached max turns (%d); stopping]", turns))
+	text.StopReason = schemas.StopFailed
+	stop := schemas.TextFragment(schemas.PhaseStop, "")
+	stop.StopReason = schemas.StopFailed
+	st.emit(schemas.TextFragment(schemas.PhaseStart, ""))
+	st.emit(schemas.TextFragment(schemas.PhaseDelta, text.Text))
+	st.emit(stop)
+	st.emit(text)
+}

@@ -1,0 +1,122 @@
+package session
+
+import (
+	"strings"
+
+	"pgregory.net/rapid"
+
+	"braid/schemas"
+)
+
+// drawLimits draws none, or some that a few turns reach.
+func (w *world) drawLimits() schemas.Limits {
+	var l schemas.Limits
+	if rapid.Bool().Draw(w.t, "no limits") {
+		return l
+	}
+	l.MaxTurns = rapid.SampledFrom([]int{0, -1, 1, 2, 4}).Draw(w.t, "max turns")
+	l.MaxTokensTask = rapid.SampledFrom([]int64{0, 0, 3, 8}).Draw(w.t, "task budget")
+	l.MaxTokensSession = rapid.SampledFrom([]int64{0, 0, 10, 30}).Draw(w.t, "session budget")
+	if l.LoopLimit = rapid.SampledFrom([]int{0, 2, 2, 3}).Draw(w.t, "loop limit"); l.LoopLimit > 0 {
+		l.LoopWindow = rapid.SampledFrom([]int{0, l.LoopLimit, 5}).Draw(w.t, "loop window")
+		l.OnLoop = rapid.SampledFrom([]schemas.LoopAction{
+			"", schemas.LoopWarn, schemas.LoopContinue, schemas.LoopTerminate,
+		}).Draw(w.t, "on loop")
+	}
+	return l
+}
+
+// nextScript is a new one; of sessions that look for loops mostly the one before.
+func (w *world) nextScript() []schemas.Message {
+	if w.said == nil || w.state.limits().LoopLimit == 0 || rapid.IntRange(0, 4).Draw(w.t, "something new") == 0 {
+		w.said = w.drawScript()
+	}
+	return w.said
+}
+
+// limitReader is a reader of the log that knows of limits.
+type limitReader struct {
+	require func(ok bool, what string)
+	limits  schemas.Limits
+	session int64
+	task    struct {
+		turns          int
+		tokens         int64
+		committed      bool // the newest request
+		over, notice   bool
+		looped, before bool // the newest committed turn, the one before
+		calls          map[string]schemas.Decision
+	}
+}
+
+// checkLimits asserts from the log alone that tasks keep to their limits, and end because of one
+// exactly when it is reached.
+func (w *world) checkLimits() {
+	r := &limitReader{}
+	r.require = func(ok bool, what string) {
+		if !ok {
+			w.t.Fatalf("%s (limits %+v)\n%s", what, r.limits, w.dump())
+		}
+	}
+	for _, e := range w.log {
+		r.read(e.Message)
+	}
+}
+
+func (r *limitReader) read(m schemas.Message) {
+	t := &r.task
+	switch p := m.Payload.(type) {
+	case *schemas.SessionMeta:
+		r.limits = p.Limits.WithDefaults()
+	case *schemas.RequestBegin:
+		r.require(!t.over, "a request begins over budget")
+		r.require(r.limits.MaxTokensSession == 0 || r.session <= r.limits.MaxTokensSession, "a request begins over the session's budget")
+		if p.Attempt <= 1 {
+			t.turns++
+		}
+		r.require(r.limits.MaxTurns < 0 || t.turns <= r.limits.MaxTurns, "one turn too many")
+		t.calls, t.committed = map[string]schemas.Decision{}, false
+	case *schemas.ToolCall:
+		t.calls[p.ToolCallID] = ""
+	case *schemas.ApprovalDecision:
+		t.calls[p.ToolCallID] = p.Decision
+	case *schemas.TokenUsage:
+		r.session = p.Session.Total
+		t.tokens += p.Request.Total
+	case *schemas.RequestEnd:
+		if t.committed = p.Status == schemas.StopCompleted; t.committed {
+			t.before, t.looped = t.looped, false
+		}
+	case *schemas.BudgetExceeded:
+		r.require(!t.over, "a second budget_exceeded")
+		r.require(p.Used > p.Limit && (int64(p.Used) == r.session || int64(p.Used) == t.tokens), "a budget that was not exceeded")
+		t.over = true
+	case *schemas.LoopDetected:
+		r.require(r.limits.LoopLimit > 0 && p.Repetitions >= r.limits.LoopLimit && p.Repetitions <= r.limits.LoopWindow, "no loop")
+		t.looped = true
+	case *schemas.Text:
+		t.notice = t.notice || p.StopReason == schemas.StopFailed && strings.HasPrefix(p.Text, "[reached max turns (")
+	case *schemas.TaskEnd:
+		r.end(p)
+		*t = limitReader{}.task
+	}
+}
+
+// end checks why the task ended.
+func (r *limitReader) end(p *schemas.TaskEnd) {
+	t := &r.task
+	terminated := t.looped && t.committed && (r.limits.OnLoop == schemas.LoopTerminate || r.limits.OnLoop == schemas.LoopWarn && t.before)
+	r.require(terminated == (p.Cause == schemas.CauseLoop), "the loop and the end don't fit")
+	for _, d := range t.calls {
+		r.require(!terminated || d == schemas.DecisionForbidden, "a call of the last turn was not forbidden")
+	}
+	r.require(t.notice == (p.Cause == schemas.CauseMaxTurns), "the notice and the end don't fit")
+	switch p.Cause {
+	case schemas.CauseMaxTurns:
+		r.require(t.turns == r.limits.MaxTurns, "turns were left")
+	case schemas.CauseBudget:
+		r.require(t.over || t.turns == 0 && r.session > r.limits.MaxTokensSession, "the budget was not used up")
+	case schemas.CauseDone:
+		r.require(len(t.calls) == 0, "done, and there are calls")
+	}
+}
