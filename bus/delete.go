@@ -16,19 +16,8 @@ func (c *Conn) DeleteSession(ctx context.Context, ref schemas.SessionRef, instan
 	if err := schemas.ValidateName("instance", instance); err != nil {
 		return err
 	}
-	first, cancel := context.WithTimeout(ctx, tryTimeout)
-	err := c.entomb(first, ref, instance)
-	cancel()
-	if errors.Is(err, ErrStorageFull) {
-		// Deleting makes room, but the claim needs some: here the purge goes first.
-		if err := c.purgeFrames(ctx, ref); err != nil {
-			return err
-		}
-	}
-	if err != nil {
-		if err = c.entomb(ctx, ref, instance); err != nil {
-			return err
-		}
+	if err := c.entombWithRoom(ctx, ref, instance); err != nil {
+		return err
 	}
 	if err := c.purgeFrames(ctx, ref); err != nil {
 		return err
@@ -57,6 +46,28 @@ func (c *Conn) purgeFrames(ctx context.Context, ref schemas.SessionRef) error {
 		}
 	}
 	return nil
+}
+
+// entombWithRoom is entomb, also in a store that is full: deleting makes room, but the claim needs
+// some, so the purge goes first then. A try that ends with no word of that says nothing, so each
+// is given longer than the one before, until ctx ends.
+func (c *Conn) entombWithRoom(ctx context.Context, ref schemas.SessionRef, instance string) error {
+	for wait := tryTimeout; ; wait *= 2 {
+		attempt, cancel := context.WithTimeout(ctx, wait)
+		err := c.entomb(attempt, ref, instance)
+		cancel()
+		if err == nil {
+			return nil
+		}
+		if ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) {
+			return err
+		}
+		if errors.Is(err, ErrStorageFull) {
+			if err := c.purgeFrames(ctx, ref); err != nil {
+				return err
+			}
+		}
+	}
 }
 
 // entomb replaces the session's claim by one that says it is deleted.
