@@ -162,7 +162,7 @@ func (r *runner) callModel(ctx context.Context, model llm.Model, request llm.Req
 			return nil
 		}
 	})
-	ended := session.ModelEnded{Request: id, Status: outcome.Status}
+	ended := session.ModelEnded{Request: id, Status: outcome.Status, Jitter: r.e.jitter()}
 	if outcome.Usage != nil {
 		ended.Usage = *outcome.Usage
 	} else {

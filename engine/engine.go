@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	mathrand "math/rand/v2"
 	"sync"
 	"time"
 
@@ -27,6 +28,9 @@ type Options struct {
 	Instance string
 	// MaxSessions is how many sessions may be in motion here at once; default 1024.
 	MaxSessions int
+	// Jitter spreads retries: it returns numbers from 0 up to 1, and is called by many goroutines.
+	// Default: random ones.
+	Jitter func() float64
 	// Timing overrides waits; the zero value is right for everything but tests.
 	Timing Timing
 	Log    zerolog.Logger
@@ -87,6 +91,7 @@ type Engine struct {
 	log      zerolog.Logger
 	instance string
 	room     int
+	jitter   func() float64
 	timing   Timing
 
 	beat      *bus.Beat
@@ -116,12 +121,15 @@ func Start(ctx context.Context, o Options) (*Engine, error) {
 	if o.Instance == "" {
 		o.Instance = newInstance()
 	}
+	if o.Jitter == nil {
+		o.Jitter = mathrand.Float64
+	}
 	if o.MaxSessions <= 0 {
 		o.MaxSessions = defaultMaxSessions
 	}
 	e := &Engine{
 		conn: o.Conn, store: o.Trace, models: o.Models, instance: o.Instance, room: o.MaxSessions,
-		timing: o.Timing.withDefaults(), log: o.Log.With().Str("engine", o.Instance).Logger(),
+		jitter: o.Jitter, timing: o.Timing.withDefaults(), log: o.Log.With().Str("engine", o.Instance).Logger(),
 	}
 	e.mu.runners = map[schemas.SessionRef]*runner{}
 	e.mu.changed = make(chan struct{})

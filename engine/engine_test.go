@@ -153,6 +153,7 @@ func (h *house) killable(name string, options ...func(*Options)) *Engine {
 	h.t.Cleanup(func() { _ = store.Close() })
 	o := Options{
 		Conn: h.broker.Conn(h.t), Trace: store, Models: h.models, Instance: name, Timing: testTiming, Log: testLog(h.t),
+		Jitter: func() float64 { return 0 },
 	}
 	for _, change := range options {
 		change(&o)

@@ -230,7 +230,7 @@ func (r *runner) foldTrace(ctx context.Context) (point uint64, err error) {
 func (r *runner) begin(c claimed) error {
 	r.state.Own(r.owner.Fence())
 	r.cursor = r.state.Cursor
-	taken := session.TakenOver{To: r.e.instance}
+	taken := session.TakenOver{To: r.e.instance, Jitter: r.e.jitter()}
 	if r.state.Task != nil && !(c.before.State == bus.ClaimReleased && r.state.Suspendable()) {
 		taken.From, taken.Cause = c.before.Instance, "lost"
 		if c.before.State == bus.ClaimReleased {

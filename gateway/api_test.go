@@ -101,6 +101,8 @@ func TestRefusals(t *testing.T) {
 		{"a session that exists", "POST", sessions, `{"model":"shell/demo","id":"s"}`, nil, 409, schemas.CodeSessionExists, ""},
 		{"a second task", "POST", "/v1/sessions/busy/tasks", `{"prompt":"x"}`, nil, 409, schemas.CodeTaskInProgress, ""},
 		{"an abort at rest", "POST", one + "/abort", "", nil, 409, schemas.CodeNotRunning, ""},
+		{"a retry at rest", "POST", one + "/retry-now", "", nil, 409, schemas.CodeNotRunning, ""},
+		{"a retry of something", "POST", one + "/retry-now", `{"request":1}`, nil, 400, schemas.CodeInvalid, "request"},
 		{"a call that does not wait", "POST", "/v1/sessions/busy/approvals/c2", `{"decision":"allow"}`, nil, 409, schemas.CodeNotPending, ""},
 		{"another call than was seen", "POST", "/v1/sessions/busy/approvals/c1", `{"decision":"allow","hash":"h2"}`, nil, 409, schemas.CodeHashMismatch, ""},
 	} {
@@ -138,7 +140,7 @@ func TestCase_B16_OddIDsNeverReachASubject(t *testing.T) {
 				t.Errorf("GET %s%s: %d %s", id, path, a.status, a.body)
 			}
 		}
-		for _, path := range []string{"/tasks", "/abort", "/approvals/c"} {
+		for _, path := range []string{"/tasks", "/abort", "/approvals/c", "/retry-now"} {
 			if a := w.do("POST", "/v1/sessions/"+id+path, `{}`); a.status != http.StatusBadRequest {
 				t.Errorf("POST %s%s: %d %s", id, path, a.status, a.body)
 			}
@@ -176,6 +178,7 @@ func TestCommands(t *testing.T) {
 	if shown.Session.State != stateWaiting || len(shown.Session.Pending) != 1 || shown.Session.Pending[0].Hash != "h1" {
 		t.Errorf("shown %+v", shown.Session)
 	}
+	w.must(202, "POST", "/v1/sessions/"+id+"/retry-now", "")
 	w.must(202, "PATCH", "/v1/sessions/"+id, `{"approval_mode":"read-only"}`)
 	w.must(202, "POST", "/v1/sessions/"+id+"/approvals/c1", `{"decision":"deny","hash":"h1"}`)
 	w.must(202, "POST", "/v1/sessions/"+id+"/abort", `{"reason":"enough"}`)

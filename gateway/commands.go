@@ -174,3 +174,14 @@ func (g *Gateway) changeSession(w http.ResponseWriter, r *http.Request) error {
 		Type: schemas.CommandSet, Session: ref, Set: &schemas.SetBody{ApprovalMode: body.ApprovalMode},
 	})
 }
+
+func (g *Gateway) retryNow(w http.ResponseWriter, r *http.Request) error {
+	ref, err := g.session(r)
+	if err != nil {
+		return err
+	}
+	if err := readBody(w, r, &struct{}{}, true); err != nil {
+		return err
+	}
+	return g.accept(w, r, schemas.Command{Type: schemas.CommandRetryNow, Session: ref})
+}

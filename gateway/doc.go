@@ -9,7 +9,7 @@
 //	observe.go    what every answer carries; the line in the log
 //	request.go    reading bodies, parameters and idempotency keys, strictly
 //	failure.go    errors as HTTP answers
-//	commands.go   create, task, approve, abort, set
+//	commands.go   create, task, approve, abort, set, retry
 //	queries.go    sessions, messages with the live tail, trace, health
 //	stream.go     the event stream of one watcher
 //	turns.go      the same in the view of turns

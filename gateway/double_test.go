@@ -230,7 +230,7 @@ func (s *owned) judge(c bus.StoredCommand) schemas.Code {
 		if s.open {
 			return schemas.CodeTaskInProgress
 		}
-	case schemas.CommandAbort:
+	case schemas.CommandAbort, schemas.CommandRetryNow:
 		if !s.open {
 			return schemas.CodeNotRunning
 		}

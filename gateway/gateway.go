@@ -187,6 +187,7 @@ func (g *Gateway) routes() http.Handler {
 		{"POST", "/v1/sessions/{id}/tasks", g.startTask, accessToken},
 		{"POST", "/v1/sessions/{id}/approvals/{call}", g.decide, accessToken},
 		{"POST", "/v1/sessions/{id}/abort", g.abort, accessToken},
+		{"POST", "/v1/sessions/{id}/retry-now", g.retryNow, accessToken},
 		{"GET", "/v1/sessions/{id}/messages", g.showMessages, accessToken},
 		{"GET", "/v1/sessions/{id}/trace", g.exportTrace, accessToken},
 		{"GET", "/v1/sessions/{id}/stream", g.stream, accessTokenOrQuery},

@@ -12,12 +12,14 @@ const (
 	CommandApprove CommandType = "approve"
 	CommandAbort   CommandType = "abort"
 	CommandSet     CommandType = "set"
+	// CommandRetryNow cuts the announced wait before the next attempt short. It has no body.
+	CommandRetryNow CommandType = "retry_now"
 )
 
 // Control reports whether the command controls work that exists.
 func (t CommandType) Control() bool {
 	switch t {
-	case CommandApprove, CommandAbort, CommandSet:
+	case CommandApprove, CommandAbort, CommandSet, CommandRetryNow:
 		return true
 	}
 	return false
@@ -123,7 +125,7 @@ func (c *Command) Validate() error {
 			return missing("set")
 		}
 		return c.Set.validate()
-	case CommandWake:
+	case CommandWake, CommandRetryNow:
 		return nil
 	}
 	return &Error{Code: CodeInvalid, Field: "type", Message: "unknown command type " + string(c.Type)}

@@ -30,7 +30,8 @@ const (
 	CodeTaskInProgress Code = "task_in_progress"
 	// CodeNotRunning: there is no task to act on.
 	CodeNotRunning Code = "not_running"
-	// CodeNotPending: that tool call does not wait for a decision (any more).
+	// CodeNotPending: that tool call does not wait for a decision (any more), or no retry is waited
+	// for.
 	CodeNotPending Code = "not_pending"
 	// CodeHashMismatch: the decision names another call than the one that waits.
 	CodeHashMismatch Code = "hash_mismatch"

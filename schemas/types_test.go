@@ -37,6 +37,7 @@ func TestCommandValidate(t *testing.T) {
 		{"wake", schemas.Command{ID: "c", Type: schemas.CommandWake, Session: session}, "", ""},
 		{"abort without a reason", schemas.Command{ID: "c", Type: schemas.CommandAbort, Session: session}, "", ""},
 		{"abort with one", schemas.Command{ID: "c", Type: schemas.CommandAbort, Session: session, Abort: &schemas.AbortBody{Reason: "x"}}, "", ""},
+		{"retry now", schemas.Command{ID: "c", Type: schemas.CommandRetryNow, Session: session}, "", ""},
 		{"set", schemas.Command{ID: "c", Type: schemas.CommandSet, Session: session, Set: &schemas.SetBody{ApprovalMode: schemas.ApproveAll}}, "", ""},
 		{"set without body", schemas.Command{ID: "c", Type: schemas.CommandSet, Session: session}, "set", schemas.CodeInvalid},
 		{"nothing to set", schemas.Command{ID: "c", Type: schemas.CommandSet, Session: session, Set: &schemas.SetBody{}}, "approval_mode", schemas.CodeInvalid},
@@ -97,6 +98,7 @@ func TestControl(t *testing.T) {
 	for typ, want := range map[schemas.CommandType]bool{
 		schemas.CommandCreate: false, schemas.CommandTask: false, schemas.CommandWake: false,
 		schemas.CommandApprove: true, schemas.CommandAbort: true, schemas.CommandSet: true,
+		schemas.CommandRetryNow: true,
 	} {
 		if typ.Control() != want {
 			t.Errorf("%s: control %v", typ, !want)

@@ -67,8 +67,15 @@ func (s *State) applyOutcome(p *schemas.CommandOutcome) {
 		return
 	}
 	s.lastApplied = p.CommandID
-	if p.Command == schemas.CommandAbort && s.Task != nil {
-		s.Task.Aborting, s.Task.AbortReason = true, p.Message
+	t := s.Task
+	if t == nil {
+		return
+	}
+	switch {
+	case p.Command == schemas.CommandAbort:
+		t.Aborting, t.AbortReason = true, p.Message
+	case p.Command == schemas.CommandRetryNow && t.Request != nil:
+		t.Request.Hurried = true
 	}
 }
 

@@ -66,6 +66,10 @@ func (p *play) approve(call string, d schemas.Decision) *play {
 	return p.command(schemas.Command{Type: schemas.CommandApprove, Approve: &schemas.ApproveBody{ToolCallID: call, Decision: d}})
 }
 
+func (p *play) retryNow() *play {
+	return p.command(schemas.Command{Type: schemas.CommandRetryNow})
+}
+
 func (p *play) set(mode schemas.ApprovalMode) *play {
 	return p.command(schemas.Command{Type: schemas.CommandSet, Set: &schemas.SetBody{ApprovalMode: mode}})
 }

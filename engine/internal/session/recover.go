@@ -9,7 +9,7 @@ import (
 // takenOver continues a session from its log. The row of each situation:
 //
 //	request open                      close its segment, end it as timed out, climb the ladder
-//	request ended, retry announced    wait again
+//	request ended, retry announced    wait again, unless a person had cut the wait short
 //	calls allowed, without output     find out what became of them
 //	calls undecided                   of a live request: advance resumes the approval queue
 //	abort begun                       cancel what still runs
@@ -32,6 +32,7 @@ func (st *step) takenOver(e TakenOver) {
 		return
 	}
 	switch {
+	case r.Hurried: // its wait is over
 	case r.Open && t.Aborting:
 		st.closeSegment(schemas.StopAborted)
 		st.emit(&schemas.RequestEnd{Status: schemas.StopAborted, Attempt: r.Attempt})

@@ -8,12 +8,15 @@ import (
 )
 
 // The retry ladder: five more attempts after the first, from 2 s, doubling, at most 30 s. A wait
-// that the provider asks for replaces a shorter step, up to retryAfterMax.
+// that the provider asks for replaces a shorter step, up to retryAfterMax. Whatever it is, jitter
+// makes it longer by less than a retryJitter-th: sessions that were turned away together do not come
+// back together, and none comes back before its time.
 const (
 	maxAttempts   = 6
 	retryBase     = 2 * time.Second
 	retryCeiling  = 30 * time.Second
 	retryAfterMax = 5 * time.Minute
+	retryJitter   = 4
 )
 
 // begin opens a request and calls the model.
@@ -128,7 +131,7 @@ func (st *step) failRequest(status schemas.StopReason, failure *schemas.ErrorInf
 	hopeless := status == schemas.StopAuth || status == schemas.StopAborted || (failure != nil && failure.Kind == "input")
 	retry := !hopeless && r.Attempt < maxAttempts
 	if retry {
-		delay := retryDelay(r.Attempt, retryAfter)
+		delay := retryDelay(r.Attempt, retryAfter, st.jitter)
 		end.RetryInMS = delay.Milliseconds()
 		st.waiting = true
 		st.do(WaitRetry{Request: r.ID, Delay: delay})
@@ -140,10 +143,24 @@ func (st *step) failRequest(status schemas.StopReason, failure *schemas.ErrorInf
 	}
 }
 
-// retryDelay is the wait after the given attempt.
-func retryDelay(attempt int, asked time.Duration) time.Duration {
+// retryDelay is the wait after the given attempt, in whole milliseconds: what is announced is what
+// is waited.
+func retryDelay(attempt int, asked time.Duration, jitter float64) time.Duration {
 	delay := min(retryBase<<(attempt-1), retryCeiling)
-	return max(delay, min(asked, retryAfterMax))
+	delay = max(delay, min(asked, retryAfterMax))
+	delay += time.Duration(jitter * float64(delay/retryJitter))
+	return delay.Truncate(time.Millisecond)
+}
+
+// refuseRetry says why no wait can be cut short.
+func (st *step) refuseRetry() *schemas.Error {
+	switch {
+	case st.Task == nil:
+		return schemas.Errorf(schemas.CodeNotRunning, "session %s runs no task", st.Session.ID)
+	case st.Task.Aborting || !st.waiting:
+		return schemas.Errorf(schemas.CodeNotPending, "session %s does not wait to try again", st.Session.ID)
+	}
+	return nil
 }
 
 // closeSegment ends the open segment with what was streamed of it.

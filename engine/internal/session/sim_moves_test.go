@@ -73,6 +73,9 @@ func (w *world) moves(faults bool) map[string]func() {
 	for i := range w.timers {
 		m[fmt.Sprint("timer ", i)] = func() { w.moveTimer(i) }
 	}
+	if w.wait != nil {
+		m["retry now"] = w.retryNow
+	}
 	for _, id := range w.ids() {
 		m["tool "+id] = func() { w.moveTool(id) }
 		if faults && w.tools[id].result == nil {
@@ -108,6 +111,7 @@ func (w *world) moves(faults bool) map[string]func() {
 		return m
 	}
 	m["die"] = w.die
+	m["retry what does not wait"] = w.retryNow
 	if n := len(w.commands); n > 0 {
 		m["repeat"] = func() { w.step(w.commands[rapid.IntRange(0, n-1).Draw(w.t, "command")]) }
 	}
@@ -144,11 +148,22 @@ func (w *world) moveModel() {
 		status = schemas.StopMalformed
 	}
 	w.model = nil
-	e := ModelEnded{Request: run.request, Status: status, Usage: schemas.TokenCounts{Total: 3, Output: 1}}
+	e := ModelEnded{Request: run.request, Status: status, Jitter: rapid.Float64Range(0, 0.999).Draw(w.t, "jitter"), Usage: schemas.TokenCounts{Total: 3, Output: 1}}
 	if status != schemas.StopCompleted {
 		e.Failure = &schemas.ErrorInfo{Kind: "provider", Message: "scripted"}
 	}
 	w.step(e)
+}
+
+func (w *world) retryNow() { w.command(schemas.CommandRetryNow, nil) }
+
+// hurries is the request whose wait the event may cut short.
+func (w *world) hurries(e Event) *Request {
+	c, ok := e.(CommandReceived)
+	if !ok || c.Command.Type != schemas.CommandRetryNow || w.state.Task == nil {
+		return nil
+	}
+	return w.state.Task.Request
 }
 
 // moveTimer ends a wait.

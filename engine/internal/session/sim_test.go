@@ -31,8 +31,9 @@ type world struct {
 	fence    uint64
 
 	model   *modelRun
-	timers  []WaitRetry // that run
-	wait    *WaitRetry  // the newest, until it is over
+	timers  []WaitRetry     // that run
+	wait    *WaitRetry      // the newest, until it is over
+	hurried map[uint64]bool // requests whose wait a person has cut short
 	tools   map[string]*toolRun
 	started map[string]int // starts of a tool, over all owners
 	inputs  [][]schemas.Message
@@ -70,6 +71,7 @@ func newWorld(t *rapid.T) *world {
 // own starts an owner: fold the log, take over, read the commands after the cursor.
 func (w *world) own(from string) {
 	w.fence++
+	w.hurried = map[uint64]bool{}
 	w.state = New(schemas.SessionRef{Project: "p", ID: "s"})
 	w.fold()
 	w.state.Own(w.fence)
@@ -143,7 +145,11 @@ func (w *world) die() {
 
 func (w *world) step(e Event) {
 	w.now = w.now.Add(time.Millisecond)
+	request := w.hurries(e)
 	out := w.state.Step(w.now, e)
+	if request != nil && request.Hurried {
+		w.wait, w.hurried[request.ID] = nil, true
+	}
 	if len(out.Messages) > 0 {
 		w.unstored = append(w.unstored, out.Messages)
 		w.appended++
@@ -247,7 +253,9 @@ func (w *world) perform(e Effect) {
 		}
 	case WaitRetry:
 		w.timers = append(w.timers, e)
-		w.wait = &e
+		if !w.hurried[e.Request] {
+			w.wait = &e
+		}
 	}
 }
 

@@ -75,6 +75,8 @@ type Request struct {
 	Status schemas.StopReason
 	// RetryInMS is the announced wait before the next attempt; 0 if there is none.
 	RetryInMS int64
+	// Hurried is set once a person has cut that wait short.
+	Hurried bool
 	// Looped is set once its turn was found to repeat others.
 	Looped bool
 	// Failure says why it did not complete.

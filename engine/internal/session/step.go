@@ -36,6 +36,8 @@ type (
 		Failure *schemas.ErrorInfo
 		// RetryAfter is the wait the provider asked for.
 		RetryAfter time.Duration
+		// Jitter, from 0 up to 1, is by how much of its room the wait before a retry is lengthened.
+		Jitter float64
 	}
 	// ToolOutput: a running tool streamed a piece of output.
 	ToolOutput struct{ Fragment schemas.ToolFragment }
@@ -51,8 +53,12 @@ type (
 	// CheckpointDue: it is time to record what is open.
 	CheckpointDue struct{}
 	// TakenOver: this owner has folded the log and goes on. From and Cause describe the change
-	// of owner; an empty From is none worth telling: the session was at rest or suspended.
-	TakenOver struct{ From, To, Cause string }
+	// of owner; an empty From is none worth telling: the session was at rest or suspended. Jitter is
+	// as in [ModelEnded].
+	TakenOver struct {
+		From, To, Cause string
+		Jitter          float64
+	}
 	// GaveUp: the engine can't go on with the task, for a reason of its own.
 	GaveUp struct{ Message string }
 )
@@ -132,8 +138,9 @@ type Output struct {
 // step is one run of [State.Step].
 type step struct {
 	*State
-	now time.Time
-	out Output
+	now    time.Time
+	jitter float64 // of a retry that the event brings about
+	out    Output
 }
 
 // Step takes one event and returns what follows from it. The state already contains the returned
@@ -148,6 +155,7 @@ func (s *State) Step(now time.Time, event Event) Output {
 	case ModelMessage:
 		st.modelMessage(e)
 	case ModelEnded:
+		st.jitter = e.Jitter
 		st.modelEnded(e)
 	case ToolOutput:
 		st.toolOutput(e.Fragment)
@@ -160,6 +168,7 @@ func (s *State) Step(now time.Time, event Event) Output {
 	case CheckpointDue:
 		st.checkpoint()
 	case TakenOver:
+		st.jitter = e.Jitter
 		st.takenOver(e)
 	case GaveUp:
 		st.gaveUp(e.Message)
@@ -210,6 +219,9 @@ func (st *step) command(e CommandReceived) {
 		if c.Set.ApprovalMode != st.Mode {
 			st.emit(&schemas.SessionChanged{ApprovalMode: c.Set.ApprovalMode})
 		}
+	case schemas.CommandRetryNow:
+		st.outcome(e, schemas.CodeApplied, "")
+		st.waiting = false
 	case schemas.CommandAbort:
 		reason := ""
 		if c.Abort != nil {
@@ -243,6 +255,8 @@ func (st *step) refuse(c *schemas.Command) *schemas.Error {
 		if st.Task == nil {
 			return schemas.Errorf(schemas.CodeNotRunning, "session %s runs no task", st.Session.ID)
 		}
+	case schemas.CommandRetryNow:
+		return st.refuseRetry()
 	case schemas.CommandApprove:
 		return st.refuseDecision(c.Approve)
 	case schemas.CommandSet:

@@ -80,7 +80,7 @@ func TestRetryDelay(t *testing.T) {
 		{1, time.Hour, 5 * time.Minute, "nobody waits for an hour"},
 		{1, -time.Hour, 2 * time.Second, "nonsense"},
 	} {
-		if got := retryDelay(tt.attempt, tt.asked); got != tt.want {
+		if got := retryDelay(tt.attempt, tt.asked, 0); got != tt.want {
 			t.Errorf("%s: %s, want %s", tt.why, got, tt.want)
 		}
 	}
