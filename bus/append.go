@@ -38,14 +38,6 @@ type storeRun struct {
 	last  error // the last answer that was one, if any
 }
 
-// answered notes the answer to a try. A refusal says more than that no answer came.
-func (r *storeRun) answered(err error) {
-	var refused *apiError
-	if r.last == nil || errors.As(err, &refused) {
-		r.last = err
-	}
-}
-
 // store publishes a frame until its outcome is known. Every try is the identical message, so the
 // broker stores it once, whichever try reaches it; past the time the broker remembers ids the
 // frame is looked for before it is sent again.
@@ -74,7 +66,7 @@ func (o *Owner) store(ctx context.Context, frame *nats.Msg) (Ack, error) {
 		if err := o.verdict(err); err != nil {
 			return Ack{}, err
 		}
-		run.answered(err)
+		run.last = moreTelling(run.last, err)
 		o.unsure = !errors.As(err, new(*apiError))
 		o.complain(run)
 		if waitErr := sleep(ctx, jitter(run.try-1)); waitErr != nil {

@@ -106,6 +106,7 @@ const tryTimeout = 2 * time.Second
 // is no verdict (busy, no leader, resources) is retried too; decide tells which errors are final.
 // The message must carry a Nats-Msg-Id or a condition, or a lost answer stores it twice.
 func (c *Conn) publishRetry(ctx context.Context, m *nats.Msg, final func(error) bool) (pubAck, error) {
+	var last error
 	for try := 0; ; try++ {
 		attempt, cancel := context.WithTimeout(ctx, tryTimeout)
 		ack, err := c.publish(attempt, m)
@@ -113,10 +114,19 @@ func (c *Conn) publishRetry(ctx context.Context, m *nats.Msg, final func(error) 
 		if err == nil || (final != nil && final(err)) || permanent(err) {
 			return ack, err
 		}
+		last = moreTelling(last, err)
 		if waitErr := sleep(ctx, jitter(try)); waitErr != nil {
-			return pubAck{}, fmt.Errorf("%w (last answer: %w)", waitErr, err)
+			return pubAck{}, fmt.Errorf("%w (last answer: %w)", waitErr, last)
 		}
 	}
+}
+
+// moreTelling is what to report of the tries so far: a refusal says more than that no answer came.
+func moreTelling(last, err error) error {
+	if last == nil || errors.As(err, new(*apiError)) {
+		return err
+	}
+	return last
 }
 
 // permanent reports an error that no retry of the same message can mend.
