@@ -17,6 +17,9 @@
 //	projector.go   the session logs become the trace
 //	queries.go     what people ask of the trace
 //
+// To see what sessions look like, read testdata/timelines: stories of people, tools and failures,
+// with all that comes of them on the stream, in the trace and in what models are sent.
+//
 // What a session does is decided in engine/internal/session, which is pure. Here is the I/O
 // around it, under these rules:
 //

@@ -161,8 +161,11 @@ func (s *stage) play(c cue) {
 		s.lose(c.arg(0))
 	case "create", "prompt", "allow", "deny", "abort":
 		s.command(c)
+	case "reached":
+		s.reached(c.arg(0))
 	case "gate":
-		s.gate(c.arg(0))
+		s.reached(c.arg(0))
+		s.must(s.script.Release(c.arg(0)))
 	case "tool":
 		s.tool(c)
 	case "await":
@@ -185,6 +188,8 @@ func (s *stage) timing(t *Timing, options map[string]string) {
 			t.Suspend = time.Hour
 		case "retries=announced":
 			t.Retry = 1
+		case "cancels=patiently":
+			t.CancelBound = time.Hour
 		default:
 			s.fail("an engine has no option %s=%s", name, value)
 		}
@@ -282,13 +287,12 @@ func (s *stage) await(pattern string) {
 	}
 }
 
-// gate lets the model go on from a gate it has come to.
-func (s *stage) gate(name string) {
+// reached waits until the model waits at a gate.
+func (s *stage) reached(gate string) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
-	s.must(s.script.Reached(ctx, name))
-	s.must(s.script.Release(name))
+	s.must(s.script.Reached(ctx, gate))
 }
 
 // curtain waits until the session is at rest and everything of it was seen.

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sync/errgroup"
 	"golang.org/x/tools/txtar"
 
 	"braid/schemas"
@@ -22,27 +23,36 @@ var rewrite = flag.Bool("rewrite", false, "write what the timelines came to into
 // Each file of testdata/timelines is a story of one session: a model, a script of what people,
 // tools and failures do, and what everybody sees of it. Its README says how to read and write one.
 func TestTimelines(t *testing.T) {
+	t.Parallel()
 	files, err := filepath.Glob("testdata/timelines/*.txtar")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no timelines: %v", err)
 	}
+	// They wait more than they work, so there are more at once than processors.
+	var group errgroup.Group
+	group.SetLimit(8)
 	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
-			t.Parallel()
-			archive, err := txtar.ParseFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got := play(t, archive)
-			if *rewrite && !t.Failed() {
-				if err := os.WriteFile(file, txtar.Format(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-				return
-			}
-			compare(t, archive, got)
+		group.Go(func() error {
+			t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) { testTimeline(t, file) })
+			return nil
 		})
 	}
+	_ = group.Wait()
+}
+
+func testTimeline(t *testing.T, file string) {
+	archive, err := txtar.ParseFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := play(t, archive)
+	if *rewrite && !t.Failed() {
+		if err := os.WriteFile(file, txtar.Format(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	compare(t, archive, got)
 }
 
 // compare reports where a timeline did not go as its file says, section by section.
@@ -90,11 +100,9 @@ func play(t *testing.T, archive *txtar.Archive) *txtar.Archive {
 	for i, r := range s.models.asked() {
 		add(fmt.Sprintf("input %d", i+1), s.names.renderInput(r))
 	}
-	for _, name := range []string{"stream", "trace"} {
-		if _, err := schematest.Parse(section(out, name)); err != nil {
-			t.Errorf("the %s can't be read back: %v", name, err)
-		}
-	}
+	// What is written keeps the rules as well.
+	schematest.VerifyFinished(t, schemas.ViewStream, schematest.MustParse(section(out, "stream")))
+	schematest.VerifyFinished(t, schemas.ViewRecorded, schematest.MustParse(section(out, "trace")))
 	return out
 }
 
@@ -133,4 +141,47 @@ func (s *stage) traced() []schemas.Entry {
 		}
 	}
 	return want
+}
+
+// The annotated timeline of a turn with two calls, as the protocol's description gives it.
+var seedTimeline = []string{
+	"request_begin",
+	"partial_thinking start delta stop", "thinking",
+	"partial_text start delta stop", "text",
+	"partial_tool_call A start delta stop", "tool_call A",
+	"approval_decision allow A",
+	"partial_tool_call B start delta stop", "tool_call B",
+	"approval_decision allow B",
+	"partial_tool_call_output B start delta stop", "tool_call_output B",
+	"token_usage", "request_end completed",
+	"partial_tool_call_output A start delta stop", "tool_call_output A",
+}
+
+// The file that plays it has these messages, no other and in this order, and the next request
+// behind.
+func TestSeedTimeline(t *testing.T) {
+	archive, err := txtar.ParseFile("testdata/timelines/seed-two-calls.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, turn, _ := strings.Cut(section(archive, "stream"), "event tool_list_ready\n")
+	var got []string
+	for line := range strings.Lines(turn) {
+		line = strings.TrimSuffix(strings.TrimPrefix(strings.TrimPrefix(line, "+ "), "event "), "\n")
+		line, _, _ = strings.Cut(line, ` "`) // what is said
+		words := strings.Fields(line)
+		if strings.HasPrefix(words[0], "partial_") {
+			phase := slices.IndexFunc(words, func(w string) bool { return w == "start" || w == "delta" || w == "stop" })
+			if n := len(got); words[phase] != "start" && n > 0 {
+				got[n-1] += " " + words[phase]
+				continue
+			}
+			line = strings.Join(words[:phase+1], " ")
+		}
+		got = append(got, strings.TrimSuffix(line, " look"))
+	}
+	want := append(slices.Clone(seedTimeline), "request_begin")
+	if diff := cmp.Diff(want, got[:min(len(want), len(got))]); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
 }

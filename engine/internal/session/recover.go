@@ -37,9 +37,11 @@ func (st *step) takenOver(e TakenOver) {
 		st.closeSegment(schemas.StopAborted)
 		st.emit(&schemas.RequestEnd{Status: schemas.StopAborted, Attempt: r.Attempt})
 	case r.Open:
-		st.failRequest(schemas.StopTimeout, &schemas.ErrorInfo{
-			Kind: "engine", Message: "the engine that ran the request was lost", Provider: st.Meta.Provider,
-		}, 0)
+		message := "the engine that ran the request was lost"
+		if e.Cause == "handover" {
+			message = "the engine that ran the request was stopped"
+		}
+		st.failRequest(schemas.StopTimeout, &schemas.ErrorInfo{Kind: "engine", Message: message, Provider: st.Meta.Provider}, 0)
 	case r.RetryInMS > 0 && !t.Aborting:
 		st.waiting = true
 		st.do(WaitRetry{Request: r.ID, Delay: time.Duration(r.RetryInMS) * time.Millisecond})
