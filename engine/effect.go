@@ -39,6 +39,8 @@ func (r *runner) perform(effects []session.Effect, ack bus.Ack) {
 			r.cancelTool(e.ToolCallID)
 		case session.ResendOutput:
 			r.resend(e)
+		case session.SetDeadline, session.ClearDeadline:
+			r.keepDeadline(e)
 		case session.WaitRetry:
 			r.waitRetry(e)
 		}
@@ -140,6 +142,7 @@ func (r *runner) startModel(e session.CallModel) {
 	}
 	ctx, cancel := context.WithCancel(r.ctx)
 	r.model = modelCall{request: e.Request, cancel: cancel}
+	model = newImpatient(model, meta.Limits)
 	r.spawn(func(context.Context) {
 		defer cancel()
 		r.callModel(ctx, model, request, e.Request)

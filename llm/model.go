@@ -36,6 +36,10 @@ type Request struct {
 	Input []schemas.Message
 	// Attempt counts the requests of one turn, from 1.
 	Attempt int
+	// Alive, if set, is for a model to call when its provider shows life without saying anything,
+	// by a ping or a comment: a request that is silent for long is ended. It is safe for
+	// concurrent use.
+	Alive func()
 }
 
 // Outcome is how a request ended.
