@@ -74,6 +74,8 @@ func TestRefusals(t *testing.T) {
 		{"a model without provider", "POST", sessions, `{"model":"demo"}`, nil, 400, schemas.CodeInvalid, "model"},
 		{"an id that is no name", "POST", sessions, `{"model":"shell/demo","id":"a.b"}`, nil, 400, schemas.CodeInvalid, "id"},
 		{"an unknown mode", "POST", sessions, `{"model":"shell/demo","approval_mode":"maybe"}`, nil, 400, schemas.CodeInvalid, "approval_mode"},
+		{"a limit that is none", "POST", sessions, `{"model":"shell/demo","limits":{"max_turns":-2}}`, nil, 400, schemas.CodeInvalid, "limits.max_turns"},
+		{"a misspelt limit", "POST", sessions, `{"model":"shell/demo","limits":{"max_turn":2}}`, nil, 400, schemas.CodeInvalid, "limits.max_turn"},
 		{"a mode to set that nobody knows", "PATCH", one, `{"approval_mode":"maybe"}`, nil, 400, schemas.CodeInvalid, "approval_mode"},
 		{"nothing to set", "PATCH", one, `{}`, nil, 400, schemas.CodeInvalid, "approval_mode"},
 		{"what can't be set", "PATCH", one, `{"model":"shell/demo"}`, nil, 400, schemas.CodeInvalid, "model"},
@@ -159,7 +161,7 @@ func TestCommands(t *testing.T) {
 		CommandID string      `json:"command_id"`
 		Session   sessionView `json:"session"`
 	}
-	a := w.must(201, "POST", "/v1/sessions", `{"model":"shell/demo","system_prompt":"be kind","approval_mode":"always-ask","workspace":"w","agent":"a"}`)
+	a := w.must(201, "POST", "/v1/sessions", `{"model":"shell/demo","system_prompt":"be kind","approval_mode":"always-ask","workspace":"w","agent":"a","limits":{"max_turns":3}}`)
 	a.decode(t, &made)
 	if !schemas.ValidName(made.Session.ID) || made.Session.State != stateIdle || made.Session.Model != "shell/demo" {
 		t.Errorf("created %+v", made)

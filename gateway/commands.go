@@ -15,6 +15,9 @@ type createRequest struct {
 	SystemPrompt string               `json:"system_prompt,omitzero"`
 	Workspace    string               `json:"workspace,omitzero"`
 	Agent        string               `json:"agent,omitzero"`
+	Limits       schemas.Limits       `json:"limits,omitzero"`
+	// ApprovalTimeoutMS is how long a tool call waits for a decision; 0: without end.
+	ApprovalTimeoutMS int64 `json:"approval_timeout_ms,omitzero"`
 }
 
 // taskRequest is the body of POST /v1/sessions/{id}/tasks.
@@ -100,7 +103,8 @@ func (g *Gateway) createSession(w http.ResponseWriter, r *http.Request) error {
 		ID: id, Type: schemas.CommandCreate, Session: ref,
 		Create: &schemas.CreateBody{
 			Model: body.Model, Agent: body.Agent, SystemPrompt: body.SystemPrompt,
-			ApprovalMode: body.ApprovalMode, Workspace: body.Workspace,
+			ApprovalMode: body.ApprovalMode, Workspace: body.Workspace, Limits: body.Limits,
+			ApprovalTimeoutMS: body.ApprovalTimeoutMS,
 		},
 	})
 	if err != nil {

@@ -48,6 +48,10 @@ func (r *renderer) message(raw []byte, m schemas.Message) {
 		if p.Status != schemas.StopCompleted {
 			r.line("! the request ended: %s %s", p.Status, p.ErrorMessage)
 		}
+	case *schemas.BudgetExceeded:
+		r.line("! over budget: %v of %v %s are used", p.Used, p.Limit, p.Unit)
+	case *schemas.LoopDetected:
+		r.line("! the model repeats itself (%d times): %s", p.Repetitions, p.Detail)
 	case *schemas.OwnerChanged:
 		r.line("! another engine took over (%s)", p.Cause)
 	case *schemas.SessionChanged:

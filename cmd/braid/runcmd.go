@@ -27,6 +27,7 @@ type runOptions struct {
 	system  string
 	view    string
 	json    bool
+	limits  schemas.Limits
 }
 
 // The views of a run.
@@ -66,6 +67,8 @@ func runCommand() *cobra.Command {
 	cmd.Flags().StringVar(&o.model, "model", "shell/demo", "what to run on, as provider/model")
 	cmd.Flags().StringVar(&o.approve, "approve", string(schemas.ApproveReadOnly), "read-only, always-ask, allow-all or deny-all")
 	cmd.Flags().StringVar(&o.system, "system", "", "system prompt")
+	cmd.Flags().IntVar(&o.limits.MaxTurns, "max-turns", 0, fmt.Sprintf("turns the task may take, -1 for any number (default %d)", schemas.DefaultMaxTurns))
+	cmd.Flags().Int64Var(&o.limits.MaxTokensTask, "max-tokens", 0, "tokens the task may use, 0 for any number; the request that goes over is the last")
 	cmd.Flags().StringVar(&o.view, "view", viewStream, "stream shows everything as it comes, turns what each turn came to")
 	cmd.Flags().BoolVar(&o.json, "json", false, "print every message of the stream, or event of the turns, one JSON object a line")
 	return cmd
@@ -149,7 +152,7 @@ func (r *promptRun) run(ctx context.Context, o *runOptions, prompt string) error
 		} `json:"session"`
 	}
 	err := r.api.call(ctx, "/v1/sessions", map[string]any{
-		"model": o.model, "approval_mode": o.approve, "system_prompt": o.system,
+		"model": o.model, "approval_mode": o.approve, "system_prompt": o.system, "limits": o.limits,
 	}, &created)
 	if err != nil {
 		return fmt.Errorf("create a session: %w", err)
@@ -188,6 +191,10 @@ func why(end *schemas.TaskEnd) string {
 		return ""
 	case end.ErrorInfo != nil && end.ErrorInfo.Message != "":
 		return string(end.Status) + ": " + end.ErrorInfo.Message
+	case end.Cause == schemas.CauseMaxTurns:
+		return noTurns
+	case end.Cause == schemas.CauseLoop:
+		return inLoop
 	}
 	return string(end.Status)
 }

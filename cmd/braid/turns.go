@@ -66,6 +66,12 @@ func (r *promptRun) decideAll(ctx context.Context, data []byte) error {
 	return nil
 }
 
+// Why a task ended that is no failure of anybody's.
+const (
+	noTurns = "no turns are left"
+	inLoop  = "the model repeats itself"
+)
+
 // whyNot says why a task did not complete, though it ended well; nothing if it did.
 func whyNot(d *schemas.TaskResult) string {
 	switch {
@@ -74,11 +80,11 @@ func whyNot(d *schemas.TaskResult) string {
 	case d.Aborted:
 		return string(schemas.StopAborted)
 	case d.MaxTurns:
-		return "no turns are left"
+		return noTurns
 	case d.BudgetExceeded:
 		return "the budget is used up"
 	case d.LoopDetected:
-		return "the model repeats itself"
+		return inLoop
 	}
 	return string(schemas.StopFailed)
 }
