@@ -85,7 +85,8 @@ func runningKeys(entries []kvEntry) []RunningKey {
 
 // ClearOthers deletes the keys that other instances left for a session. Only who has claimed it
 // may call it, after [Conn.MarkRunning], whose revision it takes: it reads from a replica that has
-// that key, so that it sees every key stored before. A key that is put again meanwhile is left.
+// that key, so that it sees every key stored before. A key that was put later is left: it may be
+// that of the next owner, and all that tells of the session.
 func (c *Conn) ClearOthers(ctx context.Context, ref schemas.SessionRef, self string, revision uint64) error {
 	own, err := runningKey(self, ref)
 	if err != nil {
@@ -97,7 +98,7 @@ func (c *Conn) ClearOthers(ctx context.Context, ref schemas.SessionRef, self str
 	}
 	var failed []error
 	for _, key := range runningKeys(entries) {
-		if key.Instance == self {
+		if key.Instance == self || key.Revision > revision {
 			continue
 		}
 		err := c.ClearRunning(ctx, key.Instance, key.Session, key.Revision)
