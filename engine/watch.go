@@ -90,8 +90,8 @@ func (w *watcher) ring(ctx context.Context, keys []bus.RunningKey) {
 	}
 }
 
-// keepHouse rings our own sessions that no loop runs, and those of instances that left no sign
-// but their keys.
+// keepHouse rings our own sessions that no loop runs, and has all instances that left keys looked
+// at: of those that were gone before this engine came the keys may be the only sign.
 func (w *watcher) keepHouse(ctx context.Context) {
 	clear(w.buried)
 	clear(w.seen)
@@ -99,23 +99,12 @@ func (w *watcher) keepHouse(ctx context.Context) {
 	if err != nil {
 		return
 	}
-	gone := map[string]bool{w.e.instance: false}
 	var orphans []bus.RunningKey
 	for _, k := range keys {
-		if k.Instance == w.e.instance {
-			if !w.e.runs(k.Session) {
-				orphans = append(orphans, k)
-			}
-			continue
-		}
-		if _, known := gone[k.Instance]; !known {
-			gone[k.Instance], err = w.e.beat.Gone(ctx, bus.KindEngine, k.Instance)
-			if err != nil {
-				gone[k.Instance] = false
-			}
-		}
-		if gone[k.Instance] {
-			w.seen[k.Instance] = true // rung until somebody has taken the session
+		switch {
+		case k.Instance != w.e.instance:
+			w.seen[k.Instance] = true
+		case !w.e.runs(k.Session):
 			orphans = append(orphans, k)
 		}
 	}
