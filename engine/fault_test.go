@@ -262,7 +262,7 @@ func (c *closing) Stream(ctx context.Context, _ llm.Request, emit func(schemas.M
 // What a model says after it was stopped is taken without a word, and goes nowhere.
 func TestModelClosesItsSegmentLate(t *testing.T) {
 	model := &closing{closed: make(chan error, 1)}
-	r := &runner{e: &Engine{}}
+	r := &runner{e: &Engine{jitter: func() float64 { return 0 }}}
 	r.tenure = newTenure(context.Background(), ref, nil)
 	r.stream = make(chan session.Event, 1) // room for the start alone
 	ctx, cancel := context.WithCancel(r.ctx)

@@ -24,6 +24,7 @@ type hand struct {
 
 	mu      sync.Mutex
 	calls   map[string]*handCall // by arguments
+	starts  int                  // of calls, ever
 	changed chan struct{}
 }
 
@@ -90,6 +91,7 @@ func (r *hand) take(ctx context.Context, q bus.QueuedTool) {
 	})
 	if err == nil {
 		r.mu.Lock()
+		r.starts++
 		r.calls[q.Request.Arguments] = &handCall{h: r, request: q.Request, started: seq, cancel: make(chan struct{})}
 		close(r.changed)
 		r.changed = make(chan struct{})
@@ -136,6 +138,16 @@ func (r *hand) call(arguments string) *handCall {
 		case <-limit:
 			r.t.Fatalf("the call %s does not start", arguments)
 		}
+	}
+}
+
+// startedOnce wants that one call was started, once.
+func (r *hand) startedOnce() {
+	r.t.Helper()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.starts != 1 {
+		r.t.Errorf("calls were started %d times", r.starts)
 	}
 }
 
