@@ -48,7 +48,7 @@ func (r *runner) takeCommand(c bus.StoredCommand) error {
 		return nil
 	}
 	r.commands[c.Sequence] = c
-	r.step(session.CommandReceived{Sequence: c.Sequence, Command: c.Command, Refused: r.refuse(c)})
+	r.step(session.CommandReceived{Sequence: c.Sequence, Time: c.Time, Command: c.Command, Refused: r.refuse(c)})
 	return nil
 }
 

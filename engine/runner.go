@@ -64,6 +64,9 @@ type tenure struct {
 	model    modelCall
 	calls    map[string]*toolCall
 	desk     *toolDesk
+
+	deadlines []session.Effect // that the broker is being told, in order
+
 	began    time.Time // when the claim was there
 	appended time.Time // when the last frame was stored
 	marked   time.Time // when the end was last marked on the feed
@@ -278,7 +281,7 @@ func (r *runner) tickTock() error {
 
 // settled reports that nothing is on its way to the log, and nothing runs.
 func (r *runner) settled() bool {
-	return r.quiet() && len(r.calls) == 0 && (r.state.AtRest() || r.state.Suspendable())
+	return r.quiet() && len(r.calls) == 0 && len(r.deadlines) == 0 && (r.state.AtRest() || r.state.Suspendable())
 }
 
 // mark tells watchers where the session ends, so that they notice if its last frame did not

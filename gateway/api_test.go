@@ -80,6 +80,7 @@ func TestRefusals(t *testing.T) {
 		{"nothing to set", "PATCH", one, `{}`, nil, 400, schemas.CodeInvalid, "approval_mode"},
 		{"what can't be set", "PATCH", one, `{"model":"shell/demo"}`, nil, 400, schemas.CodeInvalid, "model"},
 		{"a mode for an unknown session", "PATCH", sessions + "/none", `{"approval_mode":"allow-all"}`, nil, 404, schemas.CodeUnknownSession, ""},
+		{"a decision due before it is asked for", "POST", sessions, `{"model":"shell/demo","approval_timeout_ms":-1}`, nil, 400, schemas.CodeInvalid, "approval_timeout_ms"},
 		{"an odd decision", "POST", "/v1/sessions/busy/approvals/c1", `{"decision":"forbidden"}`, nil, 400, schemas.CodeInvalid, "decision"},
 		{"a call that is no name", "POST", "/v1/sessions/busy/approvals/c.1", `{"decision":"allow"}`, nil, 400, schemas.CodeInvalid, "tool_call_id"},
 		{"a key that is no name", "POST", tasks, `{"prompt":"x"}`, []edit{header(headerIdempotency, "a b")}, 400, schemas.CodeInvalid, headerIdempotency},
@@ -161,7 +162,7 @@ func TestCommands(t *testing.T) {
 		CommandID string      `json:"command_id"`
 		Session   sessionView `json:"session"`
 	}
-	a := w.must(201, "POST", "/v1/sessions", `{"model":"shell/demo","system_prompt":"be kind","approval_mode":"always-ask","workspace":"w","agent":"a","limits":{"max_turns":3}}`)
+	a := w.must(201, "POST", "/v1/sessions", `{"model":"shell/demo","system_prompt":"be kind","approval_mode":"always-ask","approval_timeout_ms":60000,"workspace":"w","agent":"a","limits":{"max_turns":3}}`)
 	a.decode(t, &made)
 	if !schemas.ValidName(made.Session.ID) || made.Session.State != stateIdle || made.Session.Model != "shell/demo" {
 		t.Errorf("created %+v", made)

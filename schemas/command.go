@@ -14,12 +14,14 @@ const (
 	CommandSet     CommandType = "set"
 	// CommandRetryNow cuts the announced wait before the next attempt short. It has no body.
 	CommandRetryNow CommandType = "retry_now"
+	// CommandDeadline is sent by the broker's clock: nobody has decided on a tool call in time.
+	CommandDeadline CommandType = "deadline"
 )
 
 // Control reports whether the command controls work that exists.
 func (t CommandType) Control() bool {
 	switch t {
-	case CommandApprove, CommandAbort, CommandSet, CommandRetryNow:
+	case CommandApprove, CommandAbort, CommandSet, CommandRetryNow, CommandDeadline:
 		return true
 	}
 	return false
@@ -33,11 +35,12 @@ type Command struct {
 	Type    CommandType `json:"type"`
 	Session SessionRef  `json:"session"`
 
-	Create  *CreateBody  `json:"create,omitzero"`
-	Task    *TaskBody    `json:"task,omitzero"`
-	Approve *ApproveBody `json:"approve,omitzero"`
-	Abort   *AbortBody   `json:"abort,omitzero"`
-	Set     *SetBody     `json:"set,omitzero"`
+	Create   *CreateBody   `json:"create,omitzero"`
+	Task     *TaskBody     `json:"task,omitzero"`
+	Approve  *ApproveBody  `json:"approve,omitzero"`
+	Abort    *AbortBody    `json:"abort,omitzero"`
+	Set      *SetBody      `json:"set,omitzero"`
+	Deadline *DeadlineBody `json:"deadline,omitzero"`
 }
 
 // CreateBody creates a session.
@@ -49,6 +52,9 @@ type CreateBody struct {
 	ApprovalMode ApprovalMode `json:"approval_mode,omitzero"`
 	Workspace    string       `json:"workspace,omitzero"`
 	Limits       Limits       `json:"limits,omitzero"`
+	// ApprovalTimeoutMS is how long a tool call waits for a decision before it counts as denied, in
+	// milliseconds; 0 means without end.
+	ApprovalTimeoutMS int64 `json:"approval_timeout_ms,omitzero"`
 }
 
 // TaskBody starts a task with a prompt.
@@ -76,6 +82,16 @@ type SetBody struct {
 	// ApprovalMode is who decides on tool calls from now on, those that wait for a person included.
 	ApprovalMode ApprovalMode `json:"approval_mode,omitzero"`
 }
+
+// DeadlineBody names the tool call that nobody has decided on. It is denied if it still waits and the
+// deadline of its approval_request has passed when the broker stores the command.
+type DeadlineBody struct {
+	ToolCallID string `json:"tool_call_id"`
+}
+
+// MaxApprovalTimeout bounds how long a tool call may wait for a decision, unless it waits without
+// end: 90 days, in milliseconds.
+const MaxApprovalTimeout = 90 * 24 * 60 * 60 * 1000
 
 // Limits of commands, in bytes.
 const (
@@ -125,6 +141,11 @@ func (c *Command) Validate() error {
 			return missing("set")
 		}
 		return c.Set.validate()
+	case CommandDeadline:
+		if c.Deadline == nil {
+			return missing("deadline")
+		}
+		return ValidateName("tool_call_id", c.Deadline.ToolCallID)
 	case CommandWake, CommandRetryNow:
 		return nil
 	}
@@ -144,6 +165,11 @@ func (b *CreateBody) validate() error {
 		if _, err := ParseApprovalMode(string(b.ApprovalMode)); err != nil {
 			return err
 		}
+	}
+	if b.ApprovalTimeoutMS < 0 || b.ApprovalTimeoutMS > MaxApprovalTimeout {
+		e := Errorf(CodeInvalid, "approval_timeout_ms must be from 0 to %d", int64(MaxApprovalTimeout))
+		e.Field = "approval_timeout_ms"
+		return e
 	}
 	if err := b.Limits.validate(); err != nil {
 		return err

@@ -32,8 +32,9 @@ var documents = map[string]any{
 	"tool_use_block": schemas.ToolUseBlock{}, "tool_result_block": schemas.ToolResultBlock{},
 	"loop_detection_info": schemas.LoopDetectionInfo{}, "budget_exceeded_info": schemas.BudgetExceededInfo{},
 	"task_result": schemas.TaskResult{}, "task_tool_call": schemas.TaskToolCall{}, "task_usage": schemas.TaskUsage{},
-	"set_body":     schemas.SetBody{},
-	"task_failure": schemas.TaskFailure{}, "turn_error_info": schemas.TurnErrorInfo{},
+	"deadline_body": schemas.DeadlineBody{},
+	"set_body":      schemas.SetBody{},
+	"task_failure":  schemas.TaskFailure{}, "turn_error_info": schemas.TurnErrorInfo{},
 }
 
 // structs are all types with a schema of their own, by its name.
@@ -169,6 +170,9 @@ func complete(t *rapid.T, c *schemas.Command) {
 	}
 	if c.Approve == nil {
 		c.Approve = new(schematest.Value[schemas.ApproveBody]().Draw(t, "approve"))
+	}
+	if c.Deadline == nil {
+		c.Deadline = new(schematest.Value[schemas.DeadlineBody]().Draw(t, "deadline"))
 	}
 	if c.Set == nil || c.Set.ApprovalMode == "" { // absent members are fine, but one must be there
 		c.Set = &schemas.SetBody{ApprovalMode: schemas.ApproveAsk}

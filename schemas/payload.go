@@ -116,8 +116,10 @@ type SessionMeta struct {
 	// ApprovalMode is who decides on tool calls when the session starts; see [SessionChanged].
 	ApprovalMode ApprovalMode `json:"approval_mode,omitzero"`
 	// Limits are what bounds its tasks, as they were given.
-	Limits Limits         `json:"limits,omitzero"`
-	Extra  jsontext.Value `json:",embed"`
+	Limits Limits `json:"limits,omitzero"`
+	// ApprovalTimeoutMS is how long a call waits for a decision, in milliseconds; 0: without end.
+	ApprovalTimeoutMS int64          `json:"approval_timeout_ms,omitzero"`
+	Extra             jsontext.Value `json:",embed"`
 }
 
 // Text is what a person, the model or the harness said.
@@ -294,7 +296,7 @@ type ApprovalRequest struct {
 	Arguments  string `json:"arguments"`
 	// Hash identifies what is asked, see [CallHash]: people approve what they saw.
 	Hash string `json:"hash"`
-	// Deadline is when the request counts as denied; empty means never.
+	// Deadline is when the call counts as denied, RFC 3339; empty means never.
 	Deadline string         `json:"deadline,omitzero"`
 	Extra    jsontext.Value `json:",embed"`
 }

@@ -37,6 +37,12 @@ func TestCommandValidate(t *testing.T) {
 		{"wake", schemas.Command{ID: "c", Type: schemas.CommandWake, Session: session}, "", ""},
 		{"abort without a reason", schemas.Command{ID: "c", Type: schemas.CommandAbort, Session: session}, "", ""},
 		{"abort with one", schemas.Command{ID: "c", Type: schemas.CommandAbort, Session: session, Abort: &schemas.AbortBody{Reason: "x"}}, "", ""},
+		{"deadline", schemas.Command{ID: "c", Type: schemas.CommandDeadline, Session: session, Deadline: &schemas.DeadlineBody{ToolCallID: "t"}}, "", ""},
+		{"deadline without body", schemas.Command{ID: "c", Type: schemas.CommandDeadline, Session: session}, "deadline", schemas.CodeInvalid},
+		{"deadline of no name", schemas.Command{ID: "c", Type: schemas.CommandDeadline, Session: session, Deadline: &schemas.DeadlineBody{}}, "tool_call_id", schemas.CodeInvalid},
+		{"the longest wait for a decision", create(schemas.CreateBody{Model: "a/b", ApprovalTimeoutMS: schemas.MaxApprovalTimeout}), "", ""},
+		{"a longer one", create(schemas.CreateBody{Model: "a/b", ApprovalTimeoutMS: schemas.MaxApprovalTimeout + 1}), "approval_timeout_ms", schemas.CodeInvalid},
+		{"one that is over before it began", create(schemas.CreateBody{Model: "a/b", ApprovalTimeoutMS: -1}), "approval_timeout_ms", schemas.CodeInvalid},
 		{"retry now", schemas.Command{ID: "c", Type: schemas.CommandRetryNow, Session: session}, "", ""},
 		{"set", schemas.Command{ID: "c", Type: schemas.CommandSet, Session: session, Set: &schemas.SetBody{ApprovalMode: schemas.ApproveAll}}, "", ""},
 		{"set without body", schemas.Command{ID: "c", Type: schemas.CommandSet, Session: session}, "set", schemas.CodeInvalid},
@@ -83,7 +89,7 @@ func TestCommandValidate(t *testing.T) {
 // A command without the body of its type is refused by its schema as by Go.
 func TestCommandSchemaNeedsBody(t *testing.T) {
 	s := validator(t)("command")
-	for _, typ := range []schemas.CommandType{schemas.CommandCreate, schemas.CommandTask, schemas.CommandApprove, schemas.CommandSet} {
+	for _, typ := range []schemas.CommandType{schemas.CommandCreate, schemas.CommandTask, schemas.CommandApprove, schemas.CommandSet, schemas.CommandDeadline} {
 		b, err := schemas.EncodeJSON(schemas.Command{ID: "c", Type: typ, Session: schemas.SessionRef{Project: "p", ID: "s"}})
 		if err != nil {
 			t.Fatal(err)
@@ -98,7 +104,7 @@ func TestControl(t *testing.T) {
 	for typ, want := range map[schemas.CommandType]bool{
 		schemas.CommandCreate: false, schemas.CommandTask: false, schemas.CommandWake: false,
 		schemas.CommandApprove: true, schemas.CommandAbort: true, schemas.CommandSet: true,
-		schemas.CommandRetryNow: true,
+		schemas.CommandRetryNow: true, schemas.CommandDeadline: true,
 	} {
 		if typ.Control() != want {
 			t.Errorf("%s: control %v", typ, !want)

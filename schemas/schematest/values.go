@@ -23,7 +23,7 @@ var enums = map[reflect.Type][]string{
 	reflect.TypeFor[schemas.ApprovalMode](): {"allow-all", "deny-all", "read-only", "always-ask"},
 	reflect.TypeFor[schemas.LoopAction]():   {"warn", "continue", "terminate"},
 	reflect.TypeFor[schemas.RecordState]():  {"queued", "started", "done", "withdrawn"},
-	reflect.TypeFor[schemas.CommandType]():  {"create", "task", "wake", "approve", "abort", "set", "retry_now"},
+	reflect.TypeFor[schemas.CommandType]():  {"create", "task", "wake", "approve", "abort", "set", "retry_now", "deadline"},
 	reflect.TypeFor[schemas.Kind]():         {"text", "thinking", "tool_call"},
 	reflect.TypeFor[schemas.Code]():         {"applied", "invalid", "not_found", "brand_new"},
 }
@@ -40,6 +40,7 @@ var special = map[string]func(*rapid.T) any{
 	"CreateBody.Limits":              limits,
 	"TaskBody.Prompt":                text("x", "list <files> & more"),
 	"ApproveBody.ToolCallID":         name,
+	"DeadlineBody.ToolCallID":        name,
 	"ApproveBody.Decision":           func(*rapid.T) any { return schemas.DecisionDeny },
 	"ToolUseBlock.Type":              text("tool_use"),
 	"ToolUseBlock.Input":             inputs,

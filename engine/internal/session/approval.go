@@ -15,6 +15,7 @@ import (
 const (
 	deniedByUser   = "Tool call denied by user."
 	deniedByPolicy = "Tool call denied by policy."
+	deniedTooLate  = "Tool call denied: nobody decided in time."
 )
 
 // decideNext works through the approval queue: calls in call order, one at a time. It stops at
@@ -32,7 +33,7 @@ func (st *step) decideNext() {
 		if !c.Asked {
 			st.emit(&schemas.ApprovalRequest{
 				ToolCallID: c.ToolCallID, Name: c.Name, Arguments: c.Arguments,
-				Hash: schemas.CallHash(c.Name, c.Arguments),
+				Hash: schemas.CallHash(c.Name, c.Arguments), Deadline: st.deadline(),
 			})
 		}
 		return
@@ -69,15 +70,21 @@ func (st *step) decideUnasked(c *Call) bool {
 // decide records the decision. An allowed call starts once that is stored; any other gets its
 // output right behind.
 func (st *step) decide(c *Call, d schemas.Decision) {
-	st.emit(&schemas.ApprovalDecision{Decision: d, ToolCallID: c.ToolCallID})
 	switch d {
 	case schemas.DecisionAllow:
+		st.emit(&schemas.ApprovalDecision{Decision: d, ToolCallID: c.ToolCallID})
 		st.startTool(c, false)
 	case schemas.DecisionDeny:
-		st.emit(schemas.NewToolCallOutput(c.ToolCallID, deniedByUser, schemas.StopAborted))
+		st.reject(c, d, deniedByUser)
 	default:
-		st.emit(schemas.NewToolCallOutput(c.ToolCallID, deniedByPolicy, schemas.StopAborted))
+		st.reject(c, d, deniedByPolicy)
 	}
+}
+
+// reject records a decision against the call and what the model reads instead of its output.
+func (st *step) reject(c *Call, d schemas.Decision, text string) {
+	st.emit(&schemas.ApprovalDecision{Decision: d, ToolCallID: c.ToolCallID})
+	st.emit(schemas.NewToolCallOutput(c.ToolCallID, text, schemas.StopAborted))
 }
 
 // refuseDecision says why a person's decision can't be taken.

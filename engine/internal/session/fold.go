@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"braid/schemas"
 )
@@ -119,6 +120,7 @@ func (s *State) applyModel(m schemas.Message) {
 	case *schemas.ApprovalRequest:
 		if c := s.call(p.ToolCallID); c != nil {
 			c.Asked = true
+			c.Deadline, _ = time.Parse(time.RFC3339Nano, p.Deadline) // none if it is no time
 		}
 	case *schemas.ApprovalDecision:
 		if c := s.call(p.ToolCallID); c != nil {

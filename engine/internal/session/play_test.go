@@ -28,8 +28,11 @@ func newPlay(t *testing.T) *play {
 	return p
 }
 
+// now is when everything happens.
+func (p *play) now() time.Time { return time.Unix(1e9, 0) }
+
 func (p *play) do(e Event) *play {
-	out := p.s.Step(time.Unix(1e9, 0), e)
+	out := p.s.Step(p.now(), e)
 	p.log = append(p.log, out.Messages...)
 	p.out = nil
 	for _, m := range out.Messages {
@@ -64,6 +67,16 @@ func (p *play) abort() *play {
 
 func (p *play) approve(call string, d schemas.Decision) *play {
 	return p.command(schemas.Command{Type: schemas.CommandApprove, Approve: &schemas.ApproveBody{ToolCallID: call, Decision: d}})
+}
+
+// deadline has the broker send the deadline of a call, so many seconds after the epoch of the test.
+func (p *play) deadline(call string, second int64) *play {
+	p.sequence++
+	c := schemas.Command{
+		ID: fmt.Sprintf("k%d", p.sequence), Type: schemas.CommandDeadline, Session: p.s.Session,
+		Deadline: &schemas.DeadlineBody{ToolCallID: call},
+	}
+	return p.do(CommandReceived{Sequence: p.sequence, Time: time.Unix(1e9+second, 0), Command: c})
 }
 
 func (p *play) retryNow() *play {
@@ -193,6 +206,10 @@ func renderEffect(e Effect) string {
 		return "-> cancel " + e.ToolCallID
 	case ResendOutput:
 		return fmt.Sprintf("-> resend %s from %d.%d", e.ToolCallID, e.Attempt, e.From)
+	case SetDeadline:
+		return fmt.Sprintf("-> deadline of %s at %d", e.Command.Deadline.ToolCallID, e.At.Unix()-1e9)
+	case ClearDeadline:
+		return "-> no deadline of " + e.ToolCallID
 	case WaitRetry:
 		return fmt.Sprint("-> wait ", e.Delay)
 	}

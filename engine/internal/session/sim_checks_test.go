@@ -67,6 +67,20 @@ func (w *world) checkFold() {
 	}
 }
 
+// checkDeadline asserts that the broker knows the deadline of the call that waits, once nothing is on
+// its way: the session may be let go of then.
+func (w *world) checkDeadline() {
+	if len(w.unstored) > 0 || len(w.held) > 0 {
+		return
+	}
+	for _, c := range w.state.Pending() {
+		s, ok := w.schedules[c.ToolCallID]
+		if want := !c.Deadline.IsZero(); ok != want || ok && !s.At.Equal(c.Deadline) {
+			w.t.Fatalf("call %s waits until %v, the broker knows %v\n%s", c.ToolCallID, c.Deadline, s.At, w.dump())
+		}
+	}
+}
+
 // checkInputs asserts what providers insist on: in every request each call has exactly one
 // output, behind it, in call order.
 func (w *world) checkInputs() {

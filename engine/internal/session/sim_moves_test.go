@@ -3,6 +3,7 @@ package session
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -73,6 +74,12 @@ func (w *world) moves(faults bool) map[string]func() {
 	for i := range w.timers {
 		m[fmt.Sprint("timer ", i)] = func() { w.moveTimer(i) }
 	}
+	for call := range w.schedules {
+		m["deadline "+call] = func() { w.moveDeadline(call, 0) }
+		if faults {
+			m["early deadline "+call] = func() { w.moveDeadline(call, -time.Millisecond) }
+		}
+	}
 	if w.wait != nil {
 		m["retry now"] = w.retryNow
 	}
@@ -94,8 +101,9 @@ func (w *world) moves(faults bool) map[string]func() {
 		m["create"] = func() {
 			mode := rapid.SampledFrom(modes).Draw(w.t, "mode")
 			limits := w.drawLimits()
+			timeout := rapid.SampledFrom([]int64{0, 1, 1000}).Draw(w.t, "approval timeout")
 			w.command(schemas.CommandCreate, func(k *schemas.Command) {
-				k.Create = &schemas.CreateBody{Model: "p/m", ApprovalMode: mode, Limits: limits}
+				k.Create = &schemas.CreateBody{Model: "p/m", ApprovalMode: mode, Limits: limits, ApprovalTimeoutMS: timeout}
 			})
 		}
 	} else if faults || w.state.Task == nil {
@@ -153,6 +161,18 @@ func (w *world) moveModel() {
 		e.Failure = &schemas.ErrorInfo{Kind: "provider", Message: "scripted"}
 	}
 	w.step(e)
+}
+
+// moveDeadline has the broker send a deadline, at its instant or beside it.
+func (w *world) moveDeadline(call string, off time.Duration) {
+	s := w.schedules[call]
+	delete(w.schedules, call)
+	decided := w.state.call(call) == nil || w.state.call(call).Decision != ""
+	w.commands = append(w.commands, CommandReceived{Sequence: uint64(len(w.commands) + 1), Time: s.At.Add(off), Command: s.Command})
+	w.step(w.commands[len(w.commands)-1])
+	if c := w.state.call(call); off < 0 && !decided && c != nil && c.Decision != "" {
+		w.t.Fatalf("call %s was decided before its deadline\n%s", call, w.dump())
+	}
 }
 
 func (w *world) retryNow() { w.command(schemas.CommandRetryNow, nil) }

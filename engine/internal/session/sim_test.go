@@ -30,6 +30,8 @@ type world struct {
 	commands []CommandReceived // as the broker has them
 	fence    uint64
 
+	schedules map[string]SetDeadline // that the broker holds, by call
+
 	model   *modelRun
 	timers  []WaitRetry     // that run
 	wait    *WaitRetry      // the newest, until it is over
@@ -63,7 +65,7 @@ type toolRun struct {
 }
 
 func newWorld(t *rapid.T) *world {
-	w := &world{t: t, now: time.Unix(1e9, 0), tools: map[string]*toolRun{}, started: map[string]int{}}
+	w := &world{t: t, now: time.Unix(1e9, 0), schedules: map[string]SetDeadline{}, tools: map[string]*toolRun{}, started: map[string]int{}}
 	w.own("")
 	return w
 }
@@ -251,6 +253,10 @@ func (w *world) perform(e Effect) {
 		if run := w.tools[e.ToolCallID]; run != nil && e.Attempt == run.attempt {
 			run.sent = int(e.From)
 		}
+	case SetDeadline:
+		w.schedules[e.Command.Deadline.ToolCallID] = e
+	case ClearDeadline:
+		delete(w.schedules, e.ToolCallID)
 	case WaitRetry:
 		w.timers = append(w.timers, e)
 		if !w.hurried[e.Request] {
@@ -284,6 +290,7 @@ func TestAnySchedule(t *testing.T) {
 				moves = w.moves(true)
 			}
 			move(t, w, moves)
+			w.checkDeadline()
 		}
 		for len(w.unstored) > 0 || len(w.held) > 0 {
 			w.store()

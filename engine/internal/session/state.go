@@ -2,6 +2,7 @@ package session
 
 import (
 	"strings"
+	"time"
 
 	"braid/schemas"
 )
@@ -39,6 +40,8 @@ type State struct {
 	listing   bool   // the tool list was asked for
 	waiting   bool   // a retry timer runs
 	recovered bool
+	armed     string // the call whose deadline the broker was told
+	arms      int    // how often it was told
 }
 
 // Task is what one prompt started.
@@ -107,6 +110,8 @@ type Call struct {
 	*schemas.ToolCall
 	// Asked is set once a person was asked.
 	Asked bool
+	// Deadline is when a call that was asked about counts as denied; zero if it waits without end.
+	Deadline time.Time
 	// Decision is empty until the call was decided.
 	Decision schemas.Decision
 	// Output is its one complete output.
@@ -129,6 +134,7 @@ func New(ref schemas.SessionRef) *State { return &State{Session: ref} }
 func (s *State) Own(fence uint64) {
 	s.fence, s.calls, s.requests = fence, 0, 0
 	s.listing, s.waiting, s.recovered = false, false, false
+	s.armed, s.arms = "", 0
 }
 
 // AtRest reports that no task is open.

@@ -14,7 +14,9 @@ type (
 	// CommandReceived: a command is next in the session's order.
 	CommandReceived struct {
 		Sequence uint64
-		Command  schemas.Command
+		// Time is when the broker stored it.
+		Time    time.Time
+		Command schemas.Command
 		// Refused is set when the command can't be taken for a reason that only the world
 		// outside knows: it does not decode, its model does not exist.
 		Refused *schemas.Error
@@ -111,6 +113,14 @@ type (
 		Attempt    int
 		From       int64
 	}
+	// SetDeadline has the broker send the command, a deadline, at an instant, whoever lives then. It
+	// must be stored before the session may be let go of.
+	SetDeadline struct {
+		At      time.Time
+		Command schemas.Command
+	}
+	// ClearDeadline undoes it, after it in any case. A deadline that comes all the same does no harm.
+	ClearDeadline struct{ ToolCallID string }
 	// WaitRetry asks for a [RetryDue] after the delay.
 	WaitRetry struct {
 		Request uint64
@@ -118,14 +128,16 @@ type (
 	}
 )
 
-func (Answer) effect()       {}
-func (ListTools) effect()    {}
-func (CallModel) effect()    {}
-func (StopModel) effect()    {}
-func (StartTool) effect()    {}
-func (CancelTool) effect()   {}
-func (ResendOutput) effect() {}
-func (WaitRetry) effect()    {}
+func (Answer) effect()        {}
+func (ListTools) effect()     {}
+func (CallModel) effect()     {}
+func (StopModel) effect()     {}
+func (StartTool) effect()     {}
+func (CancelTool) effect()    {}
+func (ResendOutput) effect()  {}
+func (SetDeadline) effect()   {}
+func (ClearDeadline) effect() {}
+func (WaitRetry) effect()     {}
 
 // Output is what a step asks for: messages to append, in order, in one frame; and effects to
 // carry out once they are stored. A step without messages has its effects wait for whatever was
@@ -174,6 +186,7 @@ func (s *State) Step(now time.Time, event Event) Output {
 		st.gaveUp(e.Message)
 	}
 	st.advance()
+	st.keepDeadline()
 	return st.out
 }
 
@@ -198,7 +211,10 @@ func (st *step) command(e CommandReceived) {
 	c := &e.Command
 	refused := e.Refused
 	if refused == nil {
-		refused = st.refuse(c)
+		refused = st.refuse(c, e.Time)
+	}
+	if c.Type == schemas.CommandDeadline && c.Deadline != nil && c.Deadline.ToolCallID == st.armed {
+		st.armed = "" // it is used up
 	}
 	if refused != nil {
 		st.outcome(e, refused.Code, refused.Message)
@@ -219,6 +235,9 @@ func (st *step) command(e CommandReceived) {
 		if c.Set.ApprovalMode != st.Mode {
 			st.emit(&schemas.SessionChanged{ApprovalMode: c.Set.ApprovalMode})
 		}
+	case schemas.CommandDeadline:
+		st.outcome(e, schemas.CodeApplied, "")
+		st.reject(st.call(c.Deadline.ToolCallID), schemas.DecisionDeny, deniedTooLate)
 	case schemas.CommandRetryNow:
 		st.outcome(e, schemas.CodeApplied, "")
 		st.waiting = false
@@ -236,7 +255,7 @@ func (st *step) command(e CommandReceived) {
 }
 
 // refuse says why the command can't be applied to the session as it is; nil if it can.
-func (st *step) refuse(c *schemas.Command) *schemas.Error {
+func (st *step) refuse(c *schemas.Command, at time.Time) *schemas.Error {
 	if c.Type == schemas.CommandCreate {
 		if st.Meta != nil {
 			return schemas.Errorf(schemas.CodeSessionExists, "session %s exists already", st.Session.ID)
@@ -255,6 +274,8 @@ func (st *step) refuse(c *schemas.Command) *schemas.Error {
 		if st.Task == nil {
 			return schemas.Errorf(schemas.CodeNotRunning, "session %s runs no task", st.Session.ID)
 		}
+	case schemas.CommandDeadline:
+		return st.refuseDeadline(c.Deadline.ToolCallID, at)
 	case schemas.CommandRetryNow:
 		return st.refuseRetry()
 	case schemas.CommandApprove:
@@ -283,6 +304,7 @@ func (st *step) create(c *schemas.Command) {
 		SessionID: st.Session.ID, Provider: provider, ModelID: model,
 		SystemPrompt: c.Create.SystemPrompt, Workspace: c.Create.Workspace,
 		Agent: c.Create.Agent, ApprovalMode: mode, Limits: c.Create.Limits,
+		ApprovalTimeoutMS: c.Create.ApprovalTimeoutMS,
 	})
 }
 
