@@ -142,7 +142,7 @@ func (r *runner) startModel(e session.CallModel) {
 	}
 	ctx, cancel := context.WithCancel(r.ctx)
 	r.model = modelCall{request: e.Request, cancel: cancel}
-	model = newImpatient(model, meta.Limits)
+	model = newImpatient(model, meta.Provider, meta.Limits)
 	r.spawn(func(context.Context) {
 		defer cancel()
 		r.callModel(ctx, model, request, e.Request)

@@ -15,14 +15,15 @@ import (
 // not take what the model said is not the model's silence.
 type impatient struct {
 	llm.Model
+	provider    string
 	whole, idle time.Duration
 }
 
 // newImpatient bounds the model's requests as the session's limits say.
-func newImpatient(m llm.Model, l schemas.Limits) llm.Model {
-	l = l.WithDefaults()
+func newImpatient(m llm.Model, provider string, limits schemas.Limits) llm.Model {
+	l := limits.WithDefaults()
 	return impatient{
-		Model: m,
+		Model: m, provider: provider,
 		whole: time.Duration(l.RequestTimeoutMS) * time.Millisecond,
 		idle:  time.Duration(l.IdleTimeoutMS) * time.Millisecond,
 	}
@@ -56,7 +57,7 @@ func (m impatient) Stream(ctx context.Context, req llm.Request, emit func(schema
 	var late *lateError
 	if errors.As(context.Cause(ctx), &late) {
 		o.Status = schemas.StopTimeout
-		o.Error = &llm.Error{Kind: llm.KindProvider, Message: late.message, Retryable: true, Cause: late}
+		o.Error = &llm.Error{Kind: llm.KindProvider, Provider: m.provider, Message: late.message, Retryable: true, Cause: late}
 	}
 	return o
 }

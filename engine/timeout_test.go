@@ -63,7 +63,7 @@ func TestTimeouts(t *testing.T) {
 					l.RequestTimeoutMS = 0
 				}
 				begun := time.Now()
-				o := newImpatient(c.model, l).Stream(t.Context(), llm.Request{}, func(schemas.Message) error {
+				o := newImpatient(c.model, "pro", l).Stream(t.Context(), llm.Request{}, func(schemas.Message) error {
 					time.Sleep(c.slow) //nolint:forbidigo // in the bubble's time
 					return nil
 				})
@@ -73,7 +73,7 @@ func TestTimeouts(t *testing.T) {
 				if o.Status != c.status {
 					t.Errorf("status %s", o.Status)
 				}
-				if c.failed != "" && (o.Error == nil || o.Error.Message != c.failed || !o.Error.Retryable) {
+				if c.failed != "" && (o.Error == nil || o.Error.Message != c.failed || !o.Error.Retryable || o.Error.Provider != "pro") {
 					t.Errorf("error %+v, want %q", o.Error, c.failed)
 				}
 			})
@@ -92,7 +92,7 @@ func (late) Stream(ctx context.Context, _ llm.Request, _ func(schemas.Message) e
 // An answer that comes too late is none, whoever aborts or not.
 func TestCase_D28_LateAnswerIsNone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		o := newImpatient(late{}, schemas.Limits{RequestTimeoutMS: 1000}).Stream(t.Context(), llm.Request{}, nil)
+		o := newImpatient(late{}, "pro", schemas.Limits{RequestTimeoutMS: 1000}).Stream(t.Context(), llm.Request{}, nil)
 		if o.Status != schemas.StopTimeout || o.Error == nil {
 			t.Errorf("outcome %+v", o)
 		}

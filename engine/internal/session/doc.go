@@ -17,5 +17,6 @@
 //   - when an append is refused for good, the State is dropped: it is ahead of the log.
 //
 // Reading order: state.go, fold.go, step.go, then request.go (the model), approval.go, output.go
-// (the tools), end.go (abort and the task's end) and recover.go (taking over).
+// (the tools), limits.go and loop.go (turns, budgets, repetitions), end.go (abort and the task's end)
+// and recover.go (taking over).
 package session

@@ -71,6 +71,7 @@ func (r *limitReader) read(m schemas.Message) {
 	case *schemas.RequestBegin:
 		r.require(!t.over, "a request begins over budget")
 		r.require(r.limits.MaxTokensSession == 0 || r.session <= r.limits.MaxTokensSession, "a request begins over the session's budget")
+		r.require(r.limits.MaxTokensTask == 0 || t.tokens <= r.limits.MaxTokensTask, "a request begins over the task's budget")
 		if p.Attempt <= 1 {
 			t.turns++
 		}
