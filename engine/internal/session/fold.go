@@ -133,6 +133,7 @@ func (s *State) applyModel(m schemas.Message) {
 	case *schemas.ToolCallOutput:
 		if c := s.call(p.ToolCallID); c != nil {
 			c.Output, c.Streaming = p, false
+			c.Text.Reset() // the output holds it
 		}
 	default:
 		if r.Open {
@@ -290,7 +291,9 @@ func (r *Request) applyPartial(phase schemas.Phase, fresh *Segment, text string)
 func (c *Call) applyFragment(p *schemas.PartialToolCallOutput) {
 	c.Streaming = p.EventType != schemas.PhaseStop
 	if p.EventType == schemas.PhaseStart {
-		c.torn = false
+		// Whoever began the output knew of nothing before: what this owner sees of it had expired.
+		c.torn, c.Offset = false, 0
+		c.Text.Reset()
 	}
 	c.Text.WriteString(p.Output)
 	if p.Attempt > 0 {

@@ -194,6 +194,18 @@ func TestCheckpointHoldsWhatIsOpen(t *testing.T) {
 	}
 }
 
+// An output that an owner began anew, since it could not read its first fragments, is what came from
+// there on, also for a later owner that can.
+func TestOutputBegunAnew(t *testing.T) {
+	p := begun(t, schemas.ApproveAll).call("look", "{}")
+	p.do(ToolOutput{schemas.ToolFragment{ToolCallID: "c7-1", Attempt: 1, Text: "one"}})
+	p.s.Apply(schemas.New(p.now(), schemas.ToolCallOutputFragment(schemas.PhaseStart, "c7-1", "")))
+	want := described{Calls: []describedCall{{ID: "c7-1", Attempt: 1, Open: true}}}
+	if diff := cmp.Diff(want, describe(p.s)); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
 func TestNothingOpenNoCheckpoint(t *testing.T) {
 	newPlay(t).do(CheckpointDue{}).expect()
 	begun(t, schemas.ApproveAll).do(CheckpointDue{}).expect()

@@ -47,11 +47,16 @@ func (w *world) checkFold() {
 	for _, e := range w.log {
 		folded.Apply(e.Message)
 	}
-	// Of an attempt that has said nothing the log says nothing.
+	// Of an attempt that has said nothing the log says nothing. Of one that has ended only its output
+	// counts: an owner that came later need not have read its fragments.
 	if t := w.state.Task; t != nil && t.Request != nil && folded.Task != nil && folded.Task.Request != nil {
 		for _, c := range t.Request.Calls {
-			if f := folded.call(c.ToolCallID); f != nil && c.Text.Len() == 0 {
+			f := folded.call(c.ToolCallID)
+			if f != nil && c.Text.Len() == 0 {
 				f.Attempt = c.Attempt
+			}
+			if f != nil && c.Output != nil {
+				f.Offset = c.Offset
 			}
 		}
 	}
