@@ -31,7 +31,7 @@ func TestDeadlineWakesASuspendedSession(t *testing.T) {
 	h := newHouse(t, bustest.Single(t), map[string]string{"m": callScript([2]string{"write", `{}`})})
 	h.engine("e1")
 	h.toolrunner("r1")
-	h.createUrgent("scripted/m", 1500*time.Millisecond)
+	h.createUrgent("scripted/m", 3*time.Second)
 	h.task("t", "go")
 	ask := h.asked(1)
 	if at, err := time.Parse(time.RFC3339Nano, ask.Deadline); err != nil || at.Before(time.Now().Add(-time.Minute)) {
@@ -66,8 +66,8 @@ func TestCase_C14_DeadlinePassesWithoutAnEngine(t *testing.T) {
 	expect(t, transcript(h.follow(taskEnded)), deniedInTime...)
 }
 
-// The owner is lost between the question and the deadline it was to store, which its successor
-// stores in its place. Here nobody lets go of the session: the owner dies while it waits.
+// The owner is lost with the question, and the deadline that it stored, or was to store, is not there:
+// its successor stores it. Nobody lets go of the session here: the owner dies while it waits.
 func TestDeadlineOutlivesItsOwner(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, bustest.Single(t), map[string]string{"m": callScript([2]string{"write", `{}`})})
@@ -77,11 +77,11 @@ func TestDeadlineOutlivesItsOwner(t *testing.T) {
 	h.createUrgent("scripted/m", 3*time.Second)
 	h.task("t", "go")
 	ask := h.asked(1)
-	h.engine("e2", stay)
 	first.kill()
 	if err := h.conn.Unschedule(context.Background(), ref, ask.ToolCallID); err != nil {
 		t.Fatal(err)
 	}
+	h.engine("e2", stay)
 	want := append(append([]string{}, deniedInTime[:3]...), append([]string{"owner lost"}, deniedInTime[3:]...)...)
 	expect(t, transcript(h.follow(taskEnded)), want...)
 }
@@ -92,7 +92,7 @@ func TestDecisionClearsTheDeadline(t *testing.T) {
 	h := newHouse(t, bustest.Single(t), map[string]string{"m": callScript([2]string{"write", `{"n":1}`}, [2]string{"write", `{"n":2}`})})
 	h.engine("e1")
 	hands := h.toolrunner("r1")
-	h.createUrgent("scripted/m", 2*time.Second)
+	h.createUrgent("scripted/m", 3*time.Second)
 	h.task("t", "go")
 	ask := h.asked(1)
 	if o := h.approve("a", ask.ToolCallID, schemas.DecisionAllow, ask.Hash); o.Code != schemas.CodeApplied {

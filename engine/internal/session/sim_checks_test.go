@@ -73,7 +73,8 @@ func (w *world) checkFold() {
 }
 
 // checkDeadline asserts that the broker knows the deadline of the call that waits, once nothing is on
-// its way: the session may be let go of then.
+// its way: the session may be let go of then. Of other calls it knows none, unless an owner was lost
+// before it had cleared them.
 func (w *world) checkDeadline() {
 	if len(w.unstored) > 0 || len(w.held) > 0 {
 		return
@@ -83,6 +84,9 @@ func (w *world) checkDeadline() {
 		if want := !c.Deadline.IsZero(); ok != want || ok && !s.At.Equal(c.Deadline) {
 			w.t.Fatalf("call %s waits until %v, the broker knows %v\n%s", c.ToolCallID, c.Deadline, s.At, w.dump())
 		}
+	}
+	if n := len(w.schedules); w.fence == 1 && n > len(w.state.Pending()) {
+		w.t.Fatalf("%d deadlines are left: %v\n%s", n, w.schedules, w.dump())
 	}
 }
 
