@@ -203,6 +203,13 @@ func (g *grip) release() {
 	g.kept = nil
 }
 
+// stopsPulling keeps the engine from taking commands of a lane off the queue; when it returns none
+// is on its way.
+func (w *wire) stopsPulling(lane bus.Lane) {
+	w.t.Helper()
+	w.hold("$JS.API.CONSUMER.MSG.NEXT.COMMANDS." + string(lane)).wait()
+}
+
 // cut ends the connection for good; what is withheld is lost.
 func (w *wire) cut() {
 	w.l.Close()
