@@ -25,6 +25,7 @@ type layout struct {
 	engines, toolrunners int
 	cluster              bool   // a broker of three nodes
 	scripts              string // directory of the models' scripts; default testdata/scripts
+	store, traces        string // sizes of disks of their own for the broker, and for each engine
 	prepare              func(*rand.Rand)
 }
 
@@ -68,9 +69,17 @@ func newWorld(t *testing.T, l layout) *world {
 		urls = append(urls, n.URL())
 	}
 	w.url = strings.Join(urls, ",")
+	if l.store != "" {
+		w.broker.Stop(0)
+		disk(t, w.broker.StoreDir(0), l.store)
+		w.broker.Start(t, 0)
+	}
 	w.conn = w.broker.Conn(t) // makes the streams
 	for range l.engines {
-		w.addEngine()
+		e := w.addEngine()
+		if l.traces != "" {
+			disk(t, w.dataDir(e.name), l.traces)
+		}
 	}
 	for range l.toolrunners {
 		w.addToolrunner()
