@@ -83,7 +83,7 @@ func (s *stage) perform(script string) {
 			c.code, words = schemas.Code(words[n-1]), words[:n-2]
 		}
 		for _, w := range words[1:] {
-			if name, value, ok := strings.Cut(w, "="); ok && (c.verb == "create" || c.verb == "engine") {
+			if name, value, ok := strings.Cut(w, "="); ok && slices.Contains([]string{"create", "set", "engine"}, c.verb) {
 				c.options[name] = value
 				continue
 			}
@@ -159,7 +159,7 @@ func (s *stage) play(c cue) {
 		s.hands[c.arg(0)] = s.toolrunner(c.arg(0))
 	case "lose":
 		s.lose(c.arg(0))
-	case "create", "prompt", "allow", "deny", "abort":
+	case "create", "prompt", "allow", "deny", "abort", "set", "retry_now":
 		s.command(c)
 	case "reached":
 		s.reached(c.arg(0))
@@ -229,7 +229,12 @@ func (s *stage) command(c cue) {
 	effect := ""
 	switch c.verb {
 	case "create":
-		k.Create = &schemas.CreateBody{Model: "scripted/m", ApprovalMode: schemas.ApprovalMode(c.options["mode"]), SystemPrompt: c.options["system"]}
+		k.Create = s.createBody(c.options)
+	case "set":
+		k.Set = &schemas.SetBody{ApprovalMode: schemas.ApprovalMode(c.options["mode"])}
+		effect = "event session_changed " + c.options["mode"]
+	case "retry_now":
+		effect = "event request_begin"
 	case "prompt":
 		k.Type, k.Task = schemas.CommandTask, &schemas.TaskBody{Prompt: c.arg(0)}
 		effect = fmt.Sprintf("trace user %q", c.arg(0))
@@ -253,6 +258,35 @@ func (s *stage) command(c cue) {
 	if effect != "" && o.Code == schemas.CodeApplied {
 		s.await(effect)
 	}
+}
+
+func (s *stage) createBody(options map[string]string) *schemas.CreateBody {
+	s.t.Helper()
+	b := &schemas.CreateBody{Model: "scripted/m"}
+	for name, value := range options {
+		n, _ := strconv.Atoi(value)
+		switch name {
+		case "mode":
+			b.ApprovalMode = schemas.ApprovalMode(value)
+		case "system":
+			b.SystemPrompt = value
+		case "approval_timeout_ms":
+			b.ApprovalTimeoutMS = int64(n)
+		case "max_turns":
+			b.Limits.MaxTurns = n
+		case "max_tokens_task":
+			b.Limits.MaxTokensTask = int64(n)
+		case "loop_limit":
+			b.Limits.LoopLimit = n
+		case "on_loop":
+			b.Limits.OnLoop = schemas.LoopAction(value)
+		case "idle_timeout_ms":
+			b.Limits.IdleTimeoutMS = int64(n)
+		default:
+			s.fail("a session has no option %s here", name)
+		}
+	}
+	return b
 }
 
 // call is the id of the call of that name, once it has appeared.

@@ -55,13 +55,23 @@ func (c *callNames) render(entries []schemas.Entry) string {
 	var b strings.Builder
 	entries = joined(entries)
 	for i, e := range entries {
-		if p, ok := e.Message.Payload.(*schemas.RequestEnd); ok && p.Status == schemas.StopCompleted && i > 0 &&
-			e.Position.Sequence == entries[i-1].Position.Sequence {
+		if i > 0 && e.Position.Sequence == entries[i-1].Position.Sequence && sharesFrame(e.Message) {
 			b.WriteString("+ ")
 		}
 		b.WriteString(c.line(e.Message) + "\n")
 	}
 	return b.String()
+}
+
+// sharesFrame reports that a message must be in the frame of the one before it.
+func sharesFrame(m schemas.Message) bool {
+	switch p := m.Payload.(type) {
+	case *schemas.RequestEnd:
+		return p.Status == schemas.StopCompleted
+	case *schemas.BudgetExceeded, *schemas.LoopDetected:
+		return true
+	}
+	return false
 }
 
 // renderInput writes what a request sends to the model.

@@ -168,6 +168,8 @@ func (l *line) event(p schemas.Payload) {
 		}
 	case *schemas.Subagent:
 		l.add(p.SessionID)
+	case *schemas.SessionChanged:
+		l.add(string(p.ApprovalMode))
 	case *schemas.OwnerChanged:
 		l.add(p.From, p.To)
 		l.name("cause", p.Cause)

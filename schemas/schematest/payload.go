@@ -165,6 +165,8 @@ func parseEvent(a *args) schemas.Payload {
 		return &schemas.BudgetExceeded{Unit: "tokens"}
 	case schemas.KindOwnerChanged:
 		return &schemas.OwnerChanged{From: cmp.Or(a.next(), "e1"), To: cmp.Or(a.next(), "e2"), Cause: cmp.Or(a.take("cause"), "lost")}
+	case schemas.KindSessionChanged:
+		return &schemas.SessionChanged{ApprovalMode: schemas.ApprovalMode(a.next())}
 	case schemas.KindCommandOutcome:
 		return &schemas.CommandOutcome{CommandID: a.next(), Code: cmp.Or(schemas.Code(a.take("code")), schemas.CodeApplied)}
 	case schemas.KindCheckpoint:

@@ -68,6 +68,7 @@ event compaction_end failed
 trace event subagent kid
 kid/grand: partial_text stop
 event owner_changed a b cause=handover
+event session_changed deny-all
 trace event command_outcome c1
 trace event command_outcome c2 code=not_pending
 trace event checkpoint
