@@ -130,8 +130,8 @@ func TestCase_B18_BrokerFull(t *testing.T) {
 	busy.verify()
 }
 
-// The broker's disk is full, by somebody else. The broker stops storing at once and for good: it
-// is started again when there is room, and everything goes on.
+// The broker's disk is full, by somebody else. A stream that could not be written takes nothing more
+// until the broker is started again: it is, when there is room, and everything goes on.
 func TestCase_B18_DiskFull(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, layout{engines: 2, toolrunners: 1, store: "64m"})
