@@ -275,11 +275,17 @@ func TestFalseAlarmThenDeath(t *testing.T) {
 	first, w := h.wired("e1")
 	h.streams()
 	before := h.claim()
-	beats := w.hold("$KV.INSTANCES.")
+	w.hold("$KV.INSTANCES.")
 	second := h.engine("e2")
-	beats.wait()
-	alarm := newWatcher(second)
-	h.eventually("nobody is alarmed", func() bool { alarm.look(context.Background()); return !alarm.rung[ref].IsZero() })
+	h.eventually("nobody is alarmed", func() bool {
+		gone, err := second.beat.Gone(context.Background(), bus.KindEngine, "e1")
+		return err == nil && gone
+	})
+	for range 2 { // it is rung for, and again: one answer is not for ever
+		rung := w.holdAnswers("$JS.ACK.COMMANDS.")
+		rung.wait()
+		rung.release()
+	}
 	second.route(context.Background(), stray)
 	if now := h.claim(); second.runs(ref) || now.Sequence != before.Sequence {
 		t.Errorf("a living owner lost the session to %s", now.Instance)
@@ -410,7 +416,14 @@ func TestHandOverWithACommandInFlight(t *testing.T) {
 	work.Go(func() { stopped <- first.Stop(context.Background()) })
 	r := h.runner(first)
 	<-r.leave
+	early := w.hold("braid.p.owner.")
+	select {
+	case <-early.first:
+		t.Error("released while a frame is in flight")
+	case <-time.After(300 * time.Millisecond):
+	}
 	frame.release()
+	early.release()
 	if err := <-stopped; err != nil {
 		t.Fatal(err)
 	}
