@@ -50,10 +50,14 @@ func (c *callNames) id(name string) string {
 	return ""
 }
 
-// render writes entries as a timeline.
+// render writes entries as a timeline. It leaves out the outcomes of what the broker's clock sends:
+// how often it sends it depends on the machine.
 func (c *callNames) render(entries []schemas.Entry) string {
 	var b strings.Builder
-	entries = joined(entries)
+	entries = slices.DeleteFunc(joined(entries), func(e schemas.Entry) bool {
+		p, ok := e.Message.Payload.(*schemas.CommandOutcome)
+		return ok && p.Command == schemas.CommandDeadline
+	})
 	for i, e := range entries {
 		if i > 0 && e.Position.Sequence == entries[i-1].Position.Sequence && sharesFrame(e.Message) {
 			b.WriteString("+ ")
