@@ -84,8 +84,7 @@ func (r *runner) outcomeOf(id string) (schemas.Outcome, bool, error) {
 
 // asError is the error as a person gets it.
 func asError(err error) *schemas.Error {
-	var known *schemas.Error
-	if errors.As(err, &known) {
+	if known, ok := errors.AsType[*schemas.Error](err); ok {
 		return known
 	}
 	return schemas.Errorf(schemas.CodeInternal, "%v", err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -95,10 +96,8 @@ func (r *runner) achieved(ctx context.Context, claim bus.Claim) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		for _, m := range f.Messages {
-			if substance(m) {
-				return true, nil
-			}
+		if slices.ContainsFunc(f.Messages, substance) {
+			return true, nil
 		}
 	}
 	return false, nil

@@ -42,6 +42,7 @@ func (e *Engine) answer(ctx context.Context, q bus.Query) (any, error) {
 		return e.answerMessages(ctx, q)
 	case bus.QueryExport:
 		return e.answerExport(ctx, q)
+	case bus.QueryOutcome, bus.QuerySessions: // answered above
 	}
 	return nil, schemas.Errorf(schemas.CodeInvalid, "no question is called %q", q.Op)
 }

@@ -48,7 +48,7 @@ type tenure struct {
 	state   *session.State
 	running uint64 // revision of the RUNNING key
 
-	ctx    context.Context // ends with the tenure
+	ctx    context.Context //nolint:containedctx // the tenure's own life, not a caller's
 	cancel context.CancelCauseFunc
 	helper sync.WaitGroup // goroutines that work for the tenure
 

@@ -54,8 +54,7 @@ func (m impatient) Stream(ctx context.Context, req llm.Request, emit func(schema
 		defer idle.Reset(m.idle)
 		return emit(message)
 	})
-	var late *lateError
-	if errors.As(context.Cause(ctx), &late) {
+	if late, ok := errors.AsType[*lateError](context.Cause(ctx)); ok {
 		o.Status = schemas.StopTimeout
 		o.Error = &llm.Error{Kind: llm.KindProvider, Provider: m.provider, Message: late.message, Retryable: true, Cause: late}
 	}

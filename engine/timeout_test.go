@@ -64,7 +64,7 @@ func TestTimeouts(t *testing.T) {
 				}
 				begun := time.Now()
 				o := newImpatient(c.model, "pro", l).Stream(t.Context(), llm.Request{}, func(schemas.Message) error {
-					time.Sleep(c.slow) //nolint:forbidigo // in the bubble's time
+					time.Sleep(c.slow)
 					return nil
 				})
 				if took := time.Since(begun); took != c.took {

@@ -181,8 +181,7 @@ func (c *toolCall) write(ctx context.Context, after uint64, rec schemas.ToolReco
 			rec.Sequence = seq
 			return rec, nil
 		}
-		var conflict *bus.RecordConflict
-		if errors.As(err, &conflict) {
+		if conflict, ok := errors.AsType[*bus.RecordConflict](err); ok {
 			if conflict.Last == 0 {
 				return rec, err
 			}

@@ -151,13 +151,6 @@ func (r *hand) startedOnce() {
 	}
 }
 
-// forget makes the hand not know a call, as if it had been another process.
-func (r *hand) forget(arguments string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	delete(r.calls, arguments)
-}
-
 // say streams output.
 func (c *handCall) say(text string) {
 	c.h.t.Helper()

@@ -140,7 +140,7 @@ func (s *rawSubscriber) take(r *bufio.Reader, fields []string) error {
 	}
 	body := make([]byte, total+2)
 	if _, err := io.ReadFull(r, body); err != nil {
-		return nil //nolint:nilerr // it connects again
+		return nil
 	}
 	m := rawMessage{subject: fields[1], data: body[head:total]}
 	if head > 0 {

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -75,8 +76,7 @@ func (s *State) alike(aspect func(Turn) string, turn Turn) int {
 	if aspect(turn) == "" {
 		return 0
 	}
-	for i := len(s.Task.Past) - 1; i >= 0; i-- {
-		past := s.Task.Past[i]
+	for _, past := range slices.Backward(s.Task.Past) {
 		switch {
 		case aspect(past) != aspect(turn):
 			continue
