@@ -182,12 +182,25 @@ func lockStore(dir string) (*os.File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start broker: %w", err)
 	}
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		f.Close()
-		return nil, fmt.Errorf("start broker in %s: %w", dir, ErrStoreInUse)
+	// A process that is being started by this one, or by the one that had the lock, holds a copy of
+	// the descriptor for an instant, until it runs its program: a refusal has to stand to count.
+	for try := 0; ; try++ {
+		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if err == nil {
+			return f, nil
+		}
+		if try == lockTries {
+			f.Close()
+			return nil, fmt.Errorf("start broker in %s: %w", dir, ErrStoreInUse)
+		}
+		<-time.After(lockPause) // short, and nothing else can be done meanwhile
 	}
-	return f, nil
 }
+
+const (
+	lockTries = 20
+	lockPause = 25 * time.Millisecond
+)
 
 // storeRoom is what the store holds plus 90 % of what is free.
 func storeRoom(dir string) (int64, error) {
