@@ -5,6 +5,9 @@ import (
 	"encoding/hex"
 )
 
+// Builders set what every payload of a kind has in common: the role. A payload of an event has no
+// such part, so its literal is its builder; [New] and [NewTraceOnly] wrap either in an envelope.
+
 // UserText is a payload of a person's words.
 func UserText(text string) *Text { return &Text{Role: RoleUser, Text: text} }
 
@@ -19,6 +22,19 @@ func AssistantText(text string) *Text { return &Text{Role: RoleAssistant, Text: 
 // AssistantThinking is a payload of the model's reasoning.
 func AssistantThinking(text string) *Thinking {
 	return &Thinking{Role: RoleAssistant, Thinking: text}
+}
+
+// AssistantInlineThinking is a payload of the model's reasoning in a binary form: base64 data.
+func AssistantInlineThinking(mimeType, data string) *InlineThinking {
+	return &InlineThinking{Role: RoleAssistant, MIMEType: mimeType, Data: data}
+}
+
+// UserImage is a payload of a picture a person sends: a network URL or a data URL.
+func UserImage(url string) *ImageURL { return &ImageURL{Role: RoleUser, ImageURL: url} }
+
+// UserData is a payload of any other binary content a person sends: base64 data.
+func UserData(mimeType, data string) *InlineData {
+	return &InlineData{Role: RoleUser, MIMEType: mimeType, Data: data}
 }
 
 // NewToolCall is a payload of a call the model wants made.
