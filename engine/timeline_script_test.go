@@ -3,13 +3,11 @@ package engine
 import (
 	"context"
 	"fmt"
-	"slices"
-	"strconv"
-	"strings"
 	"testing"
 	"time"
 
 	"braid/bus/bustest"
+	"braid/engine/internal/timelinetest"
 	"braid/llm"
 	"braid/llm/scripted"
 	"braid/schemas"
@@ -22,12 +20,12 @@ type stage struct {
 	step     string // the one being played, for messages
 	script   *scripted.Script
 	models   *rememberedModels
-	names    *callNames
+	names    *timelinetest.Names
 	audience *audience
 	cursor   int // waits look at the lines from here on
 	engines  map[string]*Engine
 	hands    map[string]*hand
-	commands map[string]int // how many of each there were, for their ids
+	commands timelinetest.Commands
 }
 
 func newStage(t *testing.T, model string) *stage {
@@ -39,8 +37,8 @@ func newStage(t *testing.T, model string) *stage {
 	s := &stage{
 		script: script,
 		models: &rememberedModels{Provider: scripted.New(map[string]*scripted.Script{"m": script})},
-		names:  &callNames{names: map[string]string{}}, engines: map[string]*Engine{},
-		hands: map[string]*hand{}, commands: map[string]int{},
+		names:  &timelinetest.Names{}, engines: map[string]*Engine{},
+		hands: map[string]*hand{},
 	}
 	catalog, err := llm.NewCatalog(s.models)
 	if err != nil {
@@ -71,105 +69,44 @@ func (s *stage) must(err error) {
 // perform plays a script.
 func (s *stage) perform(script string) {
 	s.t.Helper()
-	for i, line := range strings.Split(script, "\n") {
-		s.step = fmt.Sprintf("line %d: %s", i+1, line)
-		words, err := cutWords(line)
-		s.must(err)
-		if len(words) == 0 {
-			continue
-		}
-		c := cue{verb: words[0], options: map[string]string{}}
-		if n := len(words); n > 2 && words[n-2] == "->" {
-			c.code, words = schemas.Code(words[n-1]), words[:n-2]
-		}
-		for _, w := range words[1:] {
-			if name, value, ok := strings.Cut(w, "="); ok && slices.Contains([]string{"create", "set", "engine"}, c.verb) {
-				c.options[name] = value
-				continue
-			}
-			c.args = append(c.args, w)
-		}
-		_, c.rest, _ = strings.Cut(strings.TrimSpace(line), " ")
+	cues, err := timelinetest.Parse(script)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for _, c := range cues {
+		s.step = c.String()
 		s.play(c)
 	}
 }
 
-// cue is one step as it is written.
-type cue struct {
-	verb    string
-	args    []string          // without options
-	rest    string            // all behind the verb, as it stands
-	options map[string]string // name=value
-	code    schemas.Code      // behind "->"
-}
-
-func (c cue) arg(i int) string {
-	if i < len(c.args) {
-		return c.args[i]
-	}
-	return ""
-}
-
-// cutWords cuts a line at its blanks. A quoted word, or the quoted value of name="...", is one.
-func cutWords(line string) (words []string, err error) {
-	word, in := "", false
-	flush := func() {
-		if in {
-			words = append(words, word)
-		}
-		word, in = "", false
-	}
-	for line != "" && (in || line[0] != '#') {
-		switch line[0] {
-		case ' ', '\t':
-			flush()
-			line = line[1:]
-		case '"':
-			quoted, err := strconv.QuotedPrefix(line)
-			if err != nil {
-				return nil, fmt.Errorf("unfinished quotes: %s", line)
-			}
-			text, err := strconv.Unquote(quoted)
-			if err != nil {
-				return nil, err
-			}
-			word, in, line = word+text, true, line[len(quoted):]
-		default:
-			word, in, line = word+line[:1], true, line[1:]
-		}
-	}
-	flush()
-	return words, nil
-}
-
 // play plays one step and waits for its effect.
-func (s *stage) play(c cue) {
+func (s *stage) play(c timelinetest.Cue) {
 	s.t.Helper()
-	switch c.verb {
+	switch c.Verb {
 	case "engine":
-		s.engines[c.arg(0)] = s.killable(c.arg(0), func(o *Options) { s.timing(&o.Timing, c.options) })
-		s.t.Cleanup(func() { s.handOver(c.arg(0)) })
+		s.engines[c.Arg(0)] = s.killable(c.Arg(0), func(o *Options) { s.timing(&o.Timing, c.Options) })
+		s.t.Cleanup(func() { s.handOver(c.Arg(0)) })
 	case "kill":
-		s.engineNamed(c.arg(0)).kill()
-		delete(s.engines, c.arg(0))
+		s.engineNamed(c.Arg(0)).kill()
+		delete(s.engines, c.Arg(0))
 	case "handover":
-		s.engineNamed(c.arg(0))
-		s.handOver(c.arg(0))
+		s.engineNamed(c.Arg(0))
+		s.handOver(c.Arg(0))
 	case "toolrunner":
-		s.hands[c.arg(0)] = s.toolrunner(c.arg(0))
+		s.hands[c.Arg(0)] = s.toolrunner(c.Arg(0))
 	case "lose":
-		s.lose(c.arg(0))
+		s.lose(c.Arg(0))
 	case "create", "prompt", "allow", "deny", "abort", "set", "retry_now":
 		s.command(c)
 	case "reached":
-		s.reached(c.arg(0))
+		s.reached(c.Arg(0))
 	case "gate":
-		s.reached(c.arg(0))
-		s.must(s.script.Release(c.arg(0)))
+		s.reached(c.Arg(0))
+		s.must(s.script.Release(c.Arg(0)))
 	case "tool":
 		s.tool(c)
 	case "await":
-		s.await(c.rest)
+		s.await(c.Rest)
 	case "suspended":
 		s.released()
 	default:
@@ -221,93 +158,39 @@ func (s *stage) handOver(name string) {
 }
 
 // command sends a command and waits for its outcome, and for what it lets happen.
-func (s *stage) command(c cue) {
+func (s *stage) command(c timelinetest.Cue) {
 	s.t.Helper()
-	s.commands[c.verb]++
-	k := schemas.Command{ID: fmt.Sprintf("%s-%d", c.verb, s.commands[c.verb]), Type: schemas.CommandType(c.verb), Session: ref}
-	wait := "trace event command_outcome " + k.ID
-	effect := ""
-	switch c.verb {
-	case "create":
-		k.Create = s.createBody(c.options)
-	case "set":
-		k.Set = &schemas.SetBody{ApprovalMode: schemas.ApprovalMode(c.options["mode"])}
-		effect = "event session_changed " + c.options["mode"]
-	case "retry_now":
-		effect = "event request_begin"
-	case "prompt":
-		k.Type, k.Task = schemas.CommandTask, &schemas.TaskBody{Prompt: c.arg(0)}
-		effect = fmt.Sprintf("trace user %q", c.arg(0))
-	case "abort":
-		k.Abort = &schemas.AbortBody{Reason: c.arg(0)}
-	default:
-		k.Type, k.Approve = schemas.CommandApprove, &schemas.ApproveBody{ToolCallID: s.call(c.arg(0)), Decision: schemas.Decision(c.verb)}
-		effect = "event approval_decision " + c.verb + " " + c.arg(0)
-	}
-	if c.code == "" {
-		c.code = schemas.CodeApplied
+	k, effect, err := s.commands.Command(c, ref, s.call)
+	s.must(err)
+	if c.Code == "" {
+		c.Code = schemas.CodeApplied
 	}
 	o := s.send(k)
-	if o.Code != c.code {
+	if o.Code != c.Code {
 		s.fail("the outcome is %s: %s", o.Code, o.Message)
 	}
 	if s.audience == nil {
 		s.audience = watch(s.t, s.conn, s.names)
 	}
-	s.await(wait)
+	s.await("trace event command_outcome " + k.ID)
 	if effect != "" && o.Code == schemas.CodeApplied {
 		s.await(effect)
 	}
 }
 
-func (s *stage) createBody(options map[string]string) *schemas.CreateBody {
-	s.t.Helper()
-	b := &schemas.CreateBody{Model: "scripted/m"}
-	for name, value := range options {
-		n, _ := strconv.Atoi(value)
-		switch name {
-		case "mode":
-			b.ApprovalMode = schemas.ApprovalMode(value)
-		case "system":
-			b.SystemPrompt = value
-		case "approval_timeout_ms":
-			b.ApprovalTimeoutMS = int64(n)
-		case "max_turns":
-			b.Limits.MaxTurns = n
-		case "max_tokens_task":
-			b.Limits.MaxTokensTask = int64(n)
-		case "loop_limit":
-			b.Limits.LoopLimit = n
-		case "on_loop":
-			b.Limits.OnLoop = schemas.LoopAction(value)
-		case "idle_timeout_ms":
-			b.Limits.IdleTimeoutMS = int64(n)
-		default:
-			s.fail("a session has no option %s here", name)
-		}
-	}
-	return b
-}
-
 // call is the id of the call of that name, once it has appeared.
 func (s *stage) call(name string) (id string) {
 	s.t.Helper()
-	s.eventually("there is no call "+name, func() bool { id = s.names.id(name); return id != "" })
+	s.eventually("there is no call "+name, func() bool { id = s.names.ID(name); return id != "" })
 	return id
 }
 
 // await waits for a line that begins as the pattern does, and holds the parts behind each "...".
 func (s *stage) await(pattern string) {
 	s.t.Helper()
-	parts := strings.Split(strings.TrimSpace(pattern), "...")
 	limit := time.After(20 * time.Second)
 	for {
-		at, changed, err := s.audience.look(s.cursor, func(line string) bool {
-			if !strings.HasPrefix(line, strings.TrimSpace(parts[0])) {
-				return false
-			}
-			return !slices.ContainsFunc(parts[1:], func(p string) bool { return !strings.Contains(line, strings.TrimSpace(p)) })
-		})
+		at, changed, err := s.audience.look(s.cursor, func(line string) bool { return timelinetest.Matches(pattern, line) })
 		if at >= 0 {
 			s.cursor = at + 1
 			return

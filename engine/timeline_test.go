@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/tools/txtar"
 
+	"braid/engine/internal/timelinetest"
 	"braid/schemas"
 	"braid/schemas/schematest"
 )
@@ -58,51 +59,36 @@ func testTimeline(t *testing.T, file string) {
 // compare reports where a timeline did not go as its file says, section by section.
 func compare(t *testing.T, want, got *txtar.Archive) {
 	t.Helper()
-	if diff := cmp.Diff(sectionNames(want), sectionNames(got)); diff != "" {
+	if diff := cmp.Diff(timelinetest.SectionNames(want), timelinetest.SectionNames(got)); diff != "" {
 		t.Errorf("sections (-want +got)\n%s", diff)
 	}
 	for _, f := range got.Files {
-		if diff := cmp.Diff(section(want, f.Name), string(f.Data)); diff != "" {
+		if diff := cmp.Diff(timelinetest.Section(want, f.Name), string(f.Data)); diff != "" {
 			t.Errorf("%s (-want +got)\n%s", f.Name, diff)
 		}
 	}
 }
 
-func sectionNames(a *txtar.Archive) (names []string) {
-	for _, f := range a.Files {
-		names = append(names, f.Name)
-	}
-	return names
-}
-
-func section(a *txtar.Archive, name string) string {
-	i := slices.IndexFunc(a.Files, func(f txtar.File) bool { return f.Name == name })
-	if i < 0 {
-		return ""
-	}
-	return string(a.Files[i].Data)
-}
-
 // play plays a timeline's script and returns its archive with what came of it.
 func play(t *testing.T, archive *txtar.Archive) *txtar.Archive {
 	t.Helper()
-	s := newStage(t, section(archive, "model.yaml"))
-	s.perform(section(archive, "script"))
+	s := newStage(t, timelinetest.Section(archive, "model.yaml"))
+	s.perform(timelinetest.Section(archive, "script"))
 	s.curtain()
 	out := &txtar.Archive{Comment: archive.Comment}
 	add := func(name, text string) { out.Files = append(out.Files, txtar.File{Name: name, Data: []byte(text)}) }
-	add("model.yaml", section(archive, "model.yaml"))
-	add("script", section(archive, "script"))
-	add("stream", s.names.render(s.verified(schemas.ViewStream, s.audience.seen())))
-	add("trace", s.names.render(s.verified(schemas.ViewRecorded, s.traced())))
+	add("model.yaml", timelinetest.Section(archive, "model.yaml"))
+	add("script", timelinetest.Section(archive, "script"))
+	add("stream", s.names.Render(s.verified(schemas.ViewStream, s.audience.seen())))
+	add("trace", s.names.Render(s.verified(schemas.ViewRecorded, s.traced())))
 	s.verified(schemas.ViewFeed, s.audience.seen())
 	s.verified(schemas.ViewRecorded, s.audience.seen())
 	for i, r := range s.models.asked() {
-		add(fmt.Sprintf("input %d", i+1), s.names.renderInput(r))
+		add(fmt.Sprintf("input %d", i+1), s.names.Input(r))
 	}
 	// What is written keeps the rules as well.
-	schematest.VerifyFinished(t, schemas.ViewStream, schematest.MustParse(section(out, "stream")))
-	schematest.VerifyFinished(t, schemas.ViewRecorded, schematest.MustParse(section(out, "trace")))
+	schematest.VerifyFinished(t, schemas.ViewStream, schematest.MustParse(timelinetest.Section(out, "stream")))
+	schematest.VerifyFinished(t, schemas.ViewRecorded, schematest.MustParse(timelinetest.Section(out, "trace")))
 	return out
 }
 
@@ -164,7 +150,7 @@ func TestSeedTimeline(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, turn, _ := strings.Cut(section(archive, "stream"), "event tool_list_ready\n")
+	_, turn, _ := strings.Cut(timelinetest.Section(archive, "stream"), "event tool_list_ready\n")
 	var got []string
 	for line := range strings.Lines(turn) {
 		line = strings.TrimSuffix(strings.TrimPrefix(strings.TrimPrefix(line, "+ "), "event "), "\n")

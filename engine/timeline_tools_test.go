@@ -5,15 +5,16 @@ import (
 	"strconv"
 	"time"
 
+	"braid/engine/internal/timelinetest"
 	"braid/schemas"
 )
 
 // tool plays a step of a call, on whichever toolrunner has started it.
-func (s *stage) tool(c cue) {
+func (s *stage) tool(c timelinetest.Cue) {
 	s.t.Helper()
-	name := c.arg(0)
+	name := c.Arg(0)
 	call := s.started(name)
-	switch c.arg(1) + " " + c.arg(len(c.args)-1) {
+	switch c.Arg(1) + " " + c.Arg(len(c.Args)-1) {
 	case "starts starts":
 	case "is cancelled":
 		select {
@@ -27,16 +28,16 @@ func (s *stage) tool(c cue) {
 		}
 	case "ends ends", "ends failed", "ends aborted", "ends timeout":
 		reason := schemas.StopCompleted
-		if len(c.args) > 2 {
-			reason = schemas.StopReason(c.arg(2))
+		if len(c.Args) > 2 {
+			reason = schemas.StopReason(c.Arg(2))
 		}
 		s.must(call.end(reason))
 		s.await("tool_call_output " + name + " ")
 	case "says unheard":
-		call.say(c.arg(2))
-	case "says " + c.arg(2):
-		call.say(c.arg(2))
-		text := strconv.Quote(c.arg(2))
+		call.say(c.Arg(2))
+	case "says " + c.Arg(2):
+		call.say(c.Arg(2))
+		text := strconv.Quote(c.Arg(2))
 		s.await("partial_tool_call_output " + name + " delta ... " + text[1:len(text)-1])
 	default:
 		s.fail("a tool can't do that")

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,136 +11,15 @@ import (
 	"testing"
 
 	"braid/bus"
+	"braid/engine/internal/timelinetest"
 	"braid/llm"
 	"braid/llm/scripted"
 	"braid/schemas"
-	"braid/schemas/schematest"
 )
-
-// callNames gives the calls of a session the names A, B, ... in the order in which they appear.
-type callNames struct {
-	mu    sync.Mutex
-	names map[string]string // by call id
-}
-
-var callID = regexp.MustCompile(`\bc\d+-\d+\b`)
-
-// line renders a message, with the names of calls in place of their ids.
-func (c *callNames) line(m schemas.Message) string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return callID.ReplaceAllStringFunc(schematest.FormatMessage(m), func(id string) string {
-		if c.names[id] == "" {
-			c.names[id] = string(rune('A' + len(c.names)))
-		}
-		return c.names[id]
-	})
-}
-
-// id is the call of that name; empty if it has not appeared.
-func (c *callNames) id(name string) string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for id, n := range c.names {
-		if n == name {
-			return id
-		}
-	}
-	return ""
-}
-
-// render writes entries as a timeline. It leaves out the outcomes of what the broker's clock sends:
-// how often it sends it depends on the machine.
-func (c *callNames) render(entries []schemas.Entry) string {
-	var b strings.Builder
-	entries = slices.DeleteFunc(joined(entries), func(e schemas.Entry) bool {
-		p, ok := e.Message.Payload.(*schemas.CommandOutcome)
-		return ok && p.Command == schemas.CommandDeadline
-	})
-	for i, e := range entries {
-		if i > 0 && e.Position.Sequence == entries[i-1].Position.Sequence && sharesFrame(e.Message) {
-			b.WriteString("+ ")
-		}
-		b.WriteString(c.line(e.Message) + "\n")
-	}
-	return b.String()
-}
-
-// sharesFrame reports that a message must be in the frame of the one before it.
-func sharesFrame(m schemas.Message) bool {
-	switch p := m.Payload.(type) {
-	case *schemas.RequestEnd:
-		return p.Status == schemas.StopCompleted
-	case *schemas.BudgetExceeded, *schemas.LoopDetected:
-		return true
-	}
-	return false
-}
-
-// renderInput writes what a request sends to the model.
-func (c *callNames) renderInput(r llm.Request) string {
-	var b strings.Builder
-	if r.Attempt > 1 {
-		fmt.Fprintf(&b, "# attempt %d\n", r.Attempt)
-	}
-	if r.System != "" {
-		fmt.Fprintf(&b, "system %q\n", r.System)
-	}
-	for _, m := range r.Input {
-		m.Scope = schemas.ScopeAll
-		b.WriteString(c.line(m) + "\n")
-	}
-	return b.String()
-}
-
-// joined joins the deltas of one segment that follow one another.
-func joined(entries []schemas.Entry) (out []schemas.Entry) {
-	for _, e := range entries {
-		if n := len(out); n > 0 {
-			if m, ok := join(out[n-1].Message, e.Message); ok {
-				out[n-1].Message = m
-				continue
-			}
-		}
-		out = append(out, e)
-	}
-	return out
-}
-
-// join is two deltas as one; false if they are not of one segment.
-func join(m, next schemas.Message) (schemas.Message, bool) {
-	const delta = schemas.PhaseDelta
-	switch a := m.Payload.(type) {
-	case *schemas.PartialText:
-		if b, ok := next.Payload.(*schemas.PartialText); ok && a.EventType == delta && b.EventType == delta {
-			m.Payload = schemas.TextFragment(delta, a.Text+b.Text)
-			return m, true
-		}
-	case *schemas.PartialThinking:
-		if b, ok := next.Payload.(*schemas.PartialThinking); ok && a.EventType == delta && b.EventType == delta {
-			m.Payload = schemas.ThinkingFragment(delta, a.Thinking+b.Thinking)
-			return m, true
-		}
-	case *schemas.PartialToolCall:
-		if b, ok := next.Payload.(*schemas.PartialToolCall); ok && a.EventType == delta && b.EventType == delta {
-			m.Payload = schemas.ToolCallFragment(delta, a.ToolCallID, "", a.Arguments+b.Arguments)
-			return m, true
-		}
-	case *schemas.PartialToolCallOutput:
-		if b, ok := next.Payload.(*schemas.PartialToolCallOutput); ok && a.EventType == delta && b.EventType == delta &&
-			a.ToolCallID == b.ToolCallID && a.Attempt == b.Attempt && len(a.Images)+len(b.Images) == 0 {
-			p := *b
-			p.Output = a.Output + b.Output
-			m.Payload = &p
-			return m, true
-		}
-	}
-	return m, false
-}
 
 // audience watches a session live, from its beginning, and keeps all that it sees.
 type audience struct {
-	names *callNames
+	names *timelinetest.Names
 
 	mu      sync.Mutex
 	entries []schemas.Entry
@@ -151,7 +29,7 @@ type audience struct {
 }
 
 // watch starts an audience; it leaves at the end of the test.
-func watch(t *testing.T, conn *bus.Conn, names *callNames) *audience {
+func watch(t *testing.T, conn *bus.Conn, names *timelinetest.Names) *audience {
 	t.Helper()
 	a := &audience{names: names, changed: make(chan struct{})}
 	ctx, leave := context.WithCancel(context.Background())
@@ -184,7 +62,7 @@ func (a *audience) take(ev bus.Event, err error) {
 		}
 		for _, e := range ev.Entries() {
 			a.entries = append(a.entries, e)
-			a.lines = append(a.lines, a.names.line(e.Message))
+			a.lines = append(a.lines, a.names.Line(e.Message))
 		}
 	case bus.ResyncEvent:
 		err = fmt.Errorf("the stream begins anew: %+v", ev)

@@ -1,0 +1,9 @@
+// Package timelinetest reads the stories of engine/testdata/timelines, and writes sessions in their
+// notation. Its README there says what a file holds and what its steps mean; who plays them says
+// what they do: package engine on real engines, package session on the pure core alone.
+//
+//	timeline.go  a file and its sections
+//	script.go    its script, step by step
+//	command.go   the commands that steps send
+//	names.go     messages and inputs as a file shows them
+package timelinetest
