@@ -169,7 +169,7 @@ func (r *runner) callModel(ctx context.Context, model llm.Model, request llm.Req
 	if outcome.Usage != nil {
 		ended.Usage = *outcome.Usage
 	} else {
-		ended.Usage, ended.Estimated = llm.EstimateUsage(request, said), true
+		ended.Usage, ended.Estimated = llm.EstimateUsage(request.For(model.Info()), said), true
 	}
 	if outcome.Error != nil {
 		info := outcome.Error.Info()

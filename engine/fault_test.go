@@ -250,6 +250,7 @@ type closing struct{ closed chan error }
 func (c *closing) Name() string                    { return "closing" }
 func (c *closing) Models() []string                { return nil }
 func (c *closing) Model(string) (llm.Model, error) { return c, nil }
+func (c *closing) Info() llm.Info                  { return llm.Info{} }
 func (c *closing) Stream(ctx context.Context, _ llm.Request, emit func(schemas.Message) error) llm.Outcome {
 	now := time.Now()
 	_ = emit(schemas.New(now, schemas.TextFragment(schemas.PhaseStart, "")))

@@ -18,6 +18,8 @@ type paced struct {
 	pings bool // instead of speaking
 }
 
+func (paced) Info() llm.Info { return llm.Info{} }
+
 func (m paced) Stream(ctx context.Context, req llm.Request, emit func(schemas.Message) error) llm.Outcome {
 	for _, wait := range m.waits {
 		select {
@@ -83,6 +85,8 @@ func TestTimeouts(t *testing.T) {
 
 // late answers when its time is over, as if nothing were wrong.
 type late struct{}
+
+func (late) Info() llm.Info { return llm.Info{} }
 
 func (late) Stream(ctx context.Context, _ llm.Request, _ func(schemas.Message) error) llm.Outcome {
 	<-ctx.Done()

@@ -28,6 +28,7 @@ type Guarded struct {
 //   - A segment that is open when the request ends is closed: stop, then the complete message of
 //     what was said, both marked with the status.
 //   - A complete message that comes without fragments gets them.
+//   - Of pictures it gets those it sees, as [Request.For] says, and a note in the place of others.
 //   - Once ctx has ended nothing the model says gets through, and the outcome is not completed.
 //     If the model then does not return within 200 ms it is left behind; [Guarded.Abandoned]
 //     counts it and [Guarded.Close] waits for it.
@@ -48,6 +49,16 @@ func (g *Guarded) Abandoned() int { return g.calls.abandoned() }
 
 // Close waits until every request has returned, the abandoned ones included, or ctx ends.
 func (g *Guarded) Close(ctx context.Context) error { return g.calls.wait(ctx) }
+
+// Info implements [Model]. A model that can't even say what it can do can do nothing.
+func (g *Guarded) Info() (i Info) {
+	defer func() {
+		if recover() != nil {
+			i = Info{}
+		}
+	}()
+	return g.model.Info()
+}
 
 // Stream implements [Model].
 func (g *Guarded) Stream(ctx context.Context, req Request, emit func(schemas.Message) error) Outcome {
@@ -94,7 +105,7 @@ func (g *Guarded) run(ctx context.Context, req Request, emit func(schemas.Messag
 			o = crashed(fmt.Sprintf("panicked: %v", p))
 		}
 	}()
-	return g.model.Stream(ctx, req, emit)
+	return g.model.Stream(ctx, req.For(g.Info()), emit)
 }
 
 // crashed is the outcome of a request whose adapter is broken.

@@ -21,6 +21,8 @@ import (
 // modelFunc is a model that does what a test wants it to.
 type modelFunc func(context.Context, llm.Request, func(schemas.Message) error) llm.Outcome
 
+func (f modelFunc) Info() llm.Info { return llm.Info{} }
+
 func (f modelFunc) Stream(ctx context.Context, req llm.Request, emit func(schemas.Message) error) llm.Outcome {
 	return f(ctx, req, emit)
 }

@@ -11,6 +11,8 @@ import (
 
 // Model is one model of one provider. It is safe for concurrent use.
 type Model interface {
+	// Info says what the model can do. It is always the same, and needs no provider to be reached.
+	Info() Info
 	// Stream makes one request, one attempt. It calls emit from one goroutine at a time with
 	// fragments and complete messages in segments (see the package comment), and returns how the
 	// request ended. It never panics and never retries by itself.
@@ -32,7 +34,9 @@ type Request struct {
 	System string
 	// Tools are what the model may call.
 	Tools []schemas.ToolDefinition
-	// Input is the context: complete model messages in context order.
+	// Input is the context: complete model messages in context order. Pictures are *schemas.ImageURL
+	// messages of role user, and the Images of tool outputs; a model that gets any sees pictures
+	// ([Info]), and [schemas.ParseImage] reads each: as bytes of a type, or as a URL.
 	Input []schemas.Message
 	// Attempt counts the requests of one turn, from 1.
 	Attempt int

@@ -35,6 +35,7 @@
 //
 //	turns     the turns of the conversation, in order; at least one
 //	repeat    true: after the last turn comes the first again; else a request beyond it fails
+//	vision    false: the model does not see pictures; it does by default
 //	count     what numbers the turns: "context" (the default) or "prompt", see below
 //
 // # Which turn a request gets
@@ -110,6 +111,9 @@
 //	lacks      a string or a list of strings: none occurs in it
 //	equals     the message is exactly this
 //	fidelity   the message carries exactly this mapping
+//	images     how many pictures the message has: a picture itself has one
+//	image      a string or a list of strings: each occurs in what describes one of them, such as
+//	           "image/png, 12 kB", or its URL without the query
 //
 // What contains, lacks and equals look at is a message's text: the arguments of a tool call, the
 // output of a tool, the URL of a picture.

@@ -105,6 +105,8 @@ type matcher struct {
 	lacks      []string
 	equals     *string
 	fidelity   jsontext.Value
+	image      []string
+	images     *int
 }
 
 func (m *matcher) fits(c content) bool {
@@ -115,8 +117,14 @@ func (m *matcher) fits(c content) bool {
 		m.stopReason != "" && m.stopReason != c.stopReason,
 		m.name != "" && m.name != c.name,
 		m.equals != nil && *m.equals != c.text,
+		m.images != nil && *m.images != len(c.images),
 		m.fidelity != nil && !bytes.Equal(m.fidelity, c.fidelity):
 		return false
+	}
+	for _, s := range m.image {
+		if !slices.ContainsFunc(c.images, func(i string) bool { return strings.Contains(i, s) }) {
+			return false
+		}
 	}
 	for _, s := range m.contains {
 		if !strings.Contains(c.text, s) {
@@ -140,6 +148,7 @@ type content struct {
 	name       string
 	text       string
 	fidelity   jsontext.Value
+	images     []string // descriptions of its pictures
 }
 
 func contentOf(m schemas.Message) content {
@@ -158,8 +167,12 @@ func contentOf(m schemas.Message) content {
 		c.role, c.text, c.name, c.stopReason, c.fidelity = p.Role, p.Arguments, p.Name, p.StopReason, p.Fidelity
 	case *schemas.ToolCallOutput:
 		c.role, c.text, c.stopReason, c.fidelity = p.Role, p.Output, p.StopReason, p.Fidelity
+		for _, url := range p.Images {
+			c.images = append(c.images, schemas.DescribeImage(url))
+		}
 	case *schemas.ImageURL:
 		c.role, c.text, c.stopReason, c.fidelity = p.Role, p.ImageURL, p.StopReason, p.Fidelity
+		c.images = []string{schemas.DescribeImage(p.ImageURL)}
 	case *schemas.InlineData:
 		c.role, c.text, c.stopReason, c.fidelity = p.Role, p.Data, p.StopReason, p.Fidelity
 	}
@@ -180,7 +193,12 @@ func (c content) String() string {
 	if c.name != "" {
 		s += " " + c.name
 	}
-	s += " " + quote(c.text)
+	if c.kind != schemas.KindImageURL { // described below
+		s += " " + quote(c.text)
+	}
+	for _, i := range c.images {
+		s += " [image: " + i + "]"
+	}
 	if c.stopReason != schemas.StopCompleted {
 		s += " (" + string(c.stopReason) + ")"
 	}

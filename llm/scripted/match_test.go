@@ -7,6 +7,7 @@ import (
 	"braid/llm"
 	"braid/llm/llmtest"
 	"braid/schemas"
+	"braid/schemas/schematest"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -87,5 +88,36 @@ func TestQuoteCutsLongTexts(t *testing.T) {
 	want := `"` + strings.Repeat("ä", 100) + `" (100 more) "` + strings.Repeat("b", 100) + `"`
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+func TestMatchPictures(t *testing.T) {
+	output := schemas.NewToolCallOutput("1", "taken", "")
+	output.Images = []string{schematest.Image("image/png", 2500), "https://example.com/a.gif?key=secret"}
+	for _, tt := range []struct {
+		matcher string
+		message schemas.Payload
+		want    string // of the difference; empty: it fits
+	}{
+		{`{kind: image_url, image: [image/png, 3 kB], images: 1}`, schemas.UserImage(output.Images[0]), ""},
+		{`{images: 2, image: [image/png, example.com/a.gif]}`, output, ""},
+		{`{images: 0}`, schemas.UserText("hi"), ""},
+		{`{image: image/png}`, schemas.UserText("hi"), `user text "hi"`},
+		{`{images: 1}`, output, `user tool_call_output "taken" [image: image/png, 3 kB] [image: https://example.com/a.gif]`},
+		{`{image: secret}`, schemas.UserImage(output.Images[1]), "user image_url [image: https://example.com/a.gif]"},
+	} {
+		s := mustParse(t, "turns: [{expect: {input: ["+tt.matcher+"]}, steps: [{text: ok}]}]")
+		r := llmtest.Run(t, t.Context(), s, request(tt.message))
+		if tt.want == "" && r.Error != nil || tt.want != "" && (r.Error == nil || !strings.Contains(r.Error.Message, "+ "+tt.want+"\n")) {
+			t.Errorf("%s: %v, want %q", tt.matcher, r.Error, tt.want)
+		}
+	}
+}
+
+func TestVision(t *testing.T) {
+	for text, want := range map[string]bool{"": true, "vision: true\n": true, "vision: false\n": false} {
+		if got := mustParse(t, text+"turns: [{steps: [{text: ok}]}]").Info().Vision; got != want {
+			t.Errorf("%q: it sees: %t", text, got)
+		}
 	}
 }

@@ -45,6 +45,7 @@ func (p *scriptParser) read(n ast.Node) {
 	s := p.script
 	p.mapping(n, "script", fields{
 		"repeat": func(n ast.Node) { s.repeat = p.boolean(n) },
+		"vision": func(n ast.Node) { s.blind = !p.boolean(n) },
 		"count":  func(n ast.Node) { s.prompts = p.oneOf(n, "context", "prompt") == "prompt" },
 		"turns": func(n ast.Node) {
 			p.list(n, "turns", func(n ast.Node) {
@@ -128,6 +129,8 @@ func (p *scriptParser) matcher(n ast.Node) *matcher {
 		"lacks":    func(n ast.Node) { m.lacks = p.texts(n) },
 		"equals":   func(n ast.Node) { s := p.text(n); m.equals = &s },
 		"fidelity": func(n ast.Node) { m.fidelity = p.object(n) },
+		"image":    func(n ast.Node) { m.image = p.texts(n) },
+		"images":   func(n ast.Node) { i := int(p.number(n, 0)); m.images = &i },
 	})
 	if len(p.errs) == 0 {
 		m.source = string(p.object(n))

@@ -19,6 +19,7 @@ type Script struct {
 
 	file    string
 	repeat  bool
+	blind   bool    // it sees no pictures
 	prompts bool    // turns are counted from the last prompt on
 	turns   []*turn // by number
 	aside   []*turn // those with "when", outside of the count
@@ -84,6 +85,9 @@ func (s *Script) gate(name string) (*gate, error) {
 	}
 	return g, nil
 }
+
+// Info implements [llm.Model].
+func (s *Script) Info() llm.Info { return llm.Info{Vision: !s.blind} }
 
 // Stream implements [llm.Model].
 func (s *Script) Stream(ctx context.Context, req llm.Request, emit func(schemas.Message) error) llm.Outcome {

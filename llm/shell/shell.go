@@ -53,6 +53,9 @@ type model struct {
 	now   func() time.Time
 }
 
+// Info implements [llm.Model]: it reads commands and nothing else.
+func (m *model) Info() llm.Info { return llm.Info{} }
+
 // Stream implements [llm.Model].
 func (m *model) Stream(ctx context.Context, req llm.Request, emit func(schemas.Message) error) llm.Outcome {
 	out := &speaker{ctx: ctx, delay: m.delay, Emitter: llm.NewEmitter(emit, m.now)}
