@@ -121,7 +121,7 @@ func (r *runner) listTools(ctx context.Context) {
 // startModel calls the model on a goroutine of its own, which reports to the loop.
 func (r *runner) startModel(e session.CallModel) {
 	task := r.state.Task
-	if task == nil || task.Request == nil || !task.Request.Open || task.Request.ID != e.Request {
+	if task == nil || task.Aborting || task.Request == nil || !task.Request.Open || task.Request.ID != e.Request {
 		return // aborted while it waited
 	}
 	meta := r.state.Meta
@@ -136,10 +136,8 @@ func (r *runner) startModel(e session.CallModel) {
 		})
 		return
 	}
-	request := llm.Request{
-		Session: r.ref, Model: meta.ModelID, System: meta.SystemPrompt,
-		Tools: r.state.ToolList, Input: e.Input, Attempt: e.Attempt,
-	}
+	request := r.request(e.Input)
+	request.Attempt = e.Attempt
 	ctx, cancel := context.WithCancel(r.ctx)
 	r.model = modelCall{request: e.Request, cancel: cancel}
 	model = newImpatient(model, meta.Provider, meta.Limits)
@@ -147,6 +145,26 @@ func (r *runner) startModel(e session.CallModel) {
 		defer cancel()
 		r.callModel(ctx, model, request, e.Request)
 	})
+}
+
+// request is what the session's model is asked.
+func (r *runner) request(input []schemas.Message) llm.Request {
+	meta := r.state.Meta
+	return llm.Request{Session: r.ref, Model: meta.ModelID, System: meta.SystemPrompt, Tools: r.state.ToolList, Input: input}
+}
+
+// lostUsage estimates what the request used that the owner before has left open. Whether it had gone
+// out is not known, but it may have.
+func (r *runner) lostUsage() schemas.TokenCounts {
+	input, said, open := r.state.OpenRequest()
+	if !open {
+		return schemas.TokenCounts{}
+	}
+	request := r.request(input)
+	if model, err := r.e.models.Open(r.state.Meta.Provider + "/" + r.state.Meta.ModelID); err == nil {
+		request = request.For(model.Info())
+	}
+	return llm.EstimateUsage(request, said)
 }
 
 // callModel makes the call and reports its end.
@@ -166,11 +184,7 @@ func (r *runner) callModel(ctx context.Context, model llm.Model, request llm.Req
 		}
 	})
 	ended := session.ModelEnded{Request: id, Status: outcome.Status, Jitter: r.e.jitter()}
-	if outcome.Usage != nil {
-		ended.Usage = *outcome.Usage
-	} else {
-		ended.Usage, ended.Estimated = llm.EstimateUsage(request.For(model.Info()), said), true
-	}
+	ended.Usage, ended.Estimated = llm.Used(request.For(model.Info()), outcome, said)
 	if outcome.Error != nil {
 		info := outcome.Error.Info()
 		ended.Failure, ended.RetryAfter = &info, outcome.Error.RetryAfter
@@ -182,9 +196,19 @@ func (r *runner) callModel(ctx context.Context, model llm.Model, request llm.Req
 	}
 }
 
-// stopModel cancels the model call; 0 means whichever runs.
+// stopModel cancels the model call, which then reports its end. One that never left is reported here,
+// and has used nothing.
 func (r *runner) stopModel(request uint64) {
-	if r.model.cancel != nil && (request == 0 || r.model.request == request) {
+	if r.model.cancel == nil || r.model.request != request {
+		r.spawn(func(context.Context) { r.report(session.ModelEnded{Request: request, Status: schemas.StopAborted}) })
+		return
+	}
+	r.dropModel()
+}
+
+// dropModel cancels the model call, if one runs.
+func (r *runner) dropModel() {
+	if r.model.cancel != nil {
 		r.model.cancel()
 		r.model = modelCall{}
 	}

@@ -105,8 +105,8 @@ func (r *runner) achieved(ctx context.Context, claim bus.Claim) (bool, error) {
 
 func substance(m schemas.Message) bool {
 	switch p := m.Payload.(type) {
-	case *schemas.OwnerChanged, *schemas.Checkpoint, *schemas.RequestBegin:
-		return false
+	case *schemas.OwnerChanged, *schemas.Checkpoint, *schemas.RequestBegin, *schemas.TokenUsage:
+		return false // a completed request has an end of substance
 	case *schemas.RequestEnd:
 		return p.Status == schemas.StopCompleted
 	case *schemas.Text:
@@ -229,7 +229,8 @@ func (r *runner) foldTrace(ctx context.Context) (point uint64, err error) {
 func (r *runner) begin(c claimed) error {
 	r.state.Own(r.owner.Fence())
 	r.cursor = r.state.Cursor
-	taken := session.TakenOver{To: r.e.instance, Jitter: r.e.jitter()}
+	lost := r.lostUsage()
+	taken := session.TakenOver{To: r.e.instance, Lost: lost, Jitter: r.e.jitter()}
 	if r.state.Task != nil && !(c.before.State == bus.ClaimReleased && r.state.Suspendable()) {
 		taken.From, taken.Cause = c.before.Instance, "lost"
 		if c.before.State == bus.ClaimReleased {
@@ -238,7 +239,7 @@ func (r *runner) begin(c claimed) error {
 	}
 	if c.takeovers >= maxTakeovers {
 		r.log.Error().Int("takeovers", c.takeovers).Msg("a session lost its owners again and again; its task is given up")
-		r.step(session.GaveUp{Message: "the task was given up: it lost its engine again and again"})
+		r.step(session.GaveUp{Message: "the task was given up: it lost its engine again and again", Lost: lost})
 		r.skip = true
 	}
 	r.step(taken)
@@ -305,7 +306,7 @@ func answers(waiting []waitingEffects) (kept []waitingEffects) {
 // depart hands the session over: what was appended is stored, the claim released, and another
 // engine rung for.
 func (r *runner) depart() error {
-	r.stopModel(0)
+	r.dropModel()
 	r.waiting, r.confirm = answers(r.waiting), nil // other effects are the next owner's
 	for !r.quiet() {
 		if err := r.flush(); err != nil {

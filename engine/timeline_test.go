@@ -81,6 +81,9 @@ func play(t *testing.T, archive *txtar.Archive) *txtar.Archive {
 	add("script", timelinetest.Section(archive, "script"))
 	add("stream", s.names.Render(s.verified(schemas.ViewStream, s.audience.seen())))
 	add("trace", s.names.Render(s.verified(schemas.ViewRecorded, s.traced())))
+	if slices.Contains(timelinetest.SectionNames(archive), "usage") {
+		add("usage", timelinetest.Usage(s.verified(schemas.ViewRecorded, s.audience.seen())))
+	}
 	s.verified(schemas.ViewFeed, s.audience.seen())
 	s.verified(schemas.ViewRecorded, s.audience.seen())
 	for i, r := range s.models.asked() {

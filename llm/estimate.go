@@ -15,8 +15,34 @@ func EstimateTokens(text string) int64 {
 	return int64((len(text) + bytesPerToken - 1) / bytesPerToken)
 }
 
-// EstimateUsage estimates what a request used whose provider gave no usage: the system prompt,
-// the tools and the input, plus the complete messages among those emitted. Each message counts
+// Used is what a request used, whatever became of it: what its provider says, else an estimate, which
+// is marked as one. A request that was refused before it was answered used nothing: by its adapter, by
+// an error status, for want of rights or of a connection. One that was stopped, fell silent or broke
+// off may have cost its input, also if it has said nothing.
+func Used(req Request, o Outcome, emitted []schemas.Message) (counts schemas.TokenCounts, estimated bool) {
+	if o.Usage != nil {
+		return *o.Usage, false
+	}
+	if len(emitted) == 0 && refused(o) {
+		return schemas.TokenCounts{}, false
+	}
+	return EstimateUsage(req, emitted), true
+}
+
+// refused reports that a request which has said nothing was not answered at all.
+func refused(o Outcome) bool {
+	e := o.Error
+	switch {
+	case o.Status == schemas.StopCompleted || e == nil:
+		return false
+	case o.Status == schemas.StopAuth, e.Kind == KindInput, e.StatusCode >= 400:
+		return true
+	}
+	return o.Status == schemas.StopFailed && e.Kind == KindProvider && e.Provider == "" // none was reached
+}
+
+// EstimateUsage estimates what a request used whose provider gave no usage: the system prompt, the
+// tools and the input, plus the complete messages among those emitted. Each message counts
 // four tokens besides its text, each picture or other binary a flat thousand. Nothing is assumed
 // to be cached.
 func EstimateUsage(req Request, emitted []schemas.Message) schemas.TokenCounts {

@@ -394,7 +394,10 @@ func TestCase_A33_EstimateOfAnAbortedRequest(t *testing.T) {
 	if r.Status != schemas.StopAborted || r.Usage != nil {
 		t.Fatalf("%s, usage %+v", r.Status, r.Usage)
 	}
-	got := llm.EstimateUsage(req, r.Messages)
+	got, estimated := llm.Used(req, r.Outcome, r.Messages)
+	if !estimated {
+		t.Error("it is not marked as an estimate")
+	}
 	if want := (schemas.TokenCounts{Output: 4 + 300, Total: 4 + 300 + 4 + 5}); got.Output != want.Output || got.Total != want.Total {
 		t.Errorf("estimate %+v, want %+v", got, want)
 	}

@@ -34,12 +34,12 @@ func (s *strand) requestEnd(p *RequestEnd) {
 		s.out.breach(RuleOneRequest, "request_end without request_begin")
 		return
 	}
-	if p.Status == StopCompleted && s.prev.kind != "" {
-		if s.prev.kind != KindTokenUsage {
-			s.out.breach(RuleUsageThenEnd, "%s, not token_usage, stands before request_end(completed)", s.prev.kind)
-		} else if !s.sameFrame() {
-			s.out.breach(RuleUsageThenEnd, "request_end(completed) is not in the frame of its token_usage")
-		}
+	switch {
+	case s.prev.kind == "":
+	case s.prev.kind == KindTokenUsage && !s.sameFrame():
+		s.out.breach(RuleUsageThenEnd, "request_end(%s) is not in the frame of its token_usage", p.Status)
+	case s.prev.kind != KindTokenUsage && p.Status == StopCompleted:
+		s.out.breach(RuleUsageThenEnd, "%s, not token_usage, stands before request_end(completed)", s.prev.kind)
 	}
 	s.request = requestNone
 	for _, c := range s.turn {
@@ -51,7 +51,8 @@ func (s *strand) requestEnd(p *RequestEnd) {
 	}
 }
 
-func (s *strand) tokenUsage() {
+func (s *strand) tokenUsage(p *TokenUsage) {
+	s.checkTotals(p)
 	if s.compacting && s.request == requestNone {
 		return // the compaction's request itself is not in this view
 	}
@@ -64,6 +65,14 @@ func (s *strand) tokenUsage() {
 		s.due = due{requestEnd: true, at: s.out.at}
 	case requestUnknown: // its begin is not in this view
 	}
+}
+
+// checkTotals checks that the session's counts have grown by those of the request.
+func (s *strand) checkTotals(p *TokenUsage) {
+	if before := s.totals; before != nil && !before.Add(p.Request).same(p.Session) {
+		s.out.breach(RuleUsageTotals, "the session's total is %d, after %d and a request of %d", p.Session.Total, before.Total, p.Request.Total)
+	}
+	s.totals = &p.Session
 }
 
 // mark checks a budget_exceeded or loop_detected event.

@@ -20,6 +20,7 @@ type strand struct {
 
 	request      requestState
 	requestAt    Position
+	totals       *TokenCounts // of the session, as last said; nil before
 	compacting   bool
 	compactionAt Position
 
@@ -105,7 +106,7 @@ func (s *strand) dispatch(m Message) {
 	case *RequestEnd:
 		s.requestEnd(p)
 	case *TokenUsage:
-		s.tokenUsage()
+		s.tokenUsage(p)
 	case *BudgetExceeded:
 		s.mark(KindBudgetExceeded, s.prev.kind == KindRequestEnd)
 		s.overBudget = true

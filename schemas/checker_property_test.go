@@ -94,7 +94,8 @@ func drop(entries []schemas.Entry, i int) ([]schemas.Entry, bool) {
 		*schemas.PartialThinking, *schemas.PartialToolCall, *schemas.PartialToolCallOutput,
 		*schemas.ApprovalDecision:
 	case *schemas.TokenUsage:
-		if entries[i+1].Message.Kind() != schemas.KindRequestEnd { // of a compaction
+		end, ok := entries[i+1].Message.Payload.(*schemas.RequestEnd)
+		if !ok || end.Status != schemas.StopCompleted { // of a compaction, or of a request that may have used nothing
 			return nil, false
 		}
 	case *schemas.TaskEnd:

@@ -336,7 +336,13 @@ func (c TokenCounts) Add(d TokenCounts) TokenCounts {
 	}
 }
 
-// TokenUsage is what the session and its last request used.
+// same reports that all counts are equal.
+func (c TokenCounts) same(d TokenCounts) bool {
+	return c.CacheRead == d.CacheRead && c.CacheWrite == d.CacheWrite && c.Output == d.Output && c.Total == d.Total
+}
+
+// TokenUsage is what the session and its last request used, completed or not. A request that used
+// nothing, and did not complete, has none.
 type TokenUsage struct {
 	Session TokenCounts `json:"session"`
 	Request TokenCounts `json:"request"`

@@ -17,6 +17,7 @@ const (
 	RuleOneRequest          RuleName = "one-request"
 	RuleModelInRequest      RuleName = "model-in-request"
 	RuleUsageThenEnd        RuleName = "usage-then-end"
+	RuleUsageTotals         RuleName = "usage-totals"
 	RuleTurnSettled         RuleName = "turn-settled"
 	RuleMarks               RuleName = "marks"
 	RuleBudget              RuleName = "budget"
@@ -54,7 +55,8 @@ var rules = []Rule{
 	{RuleSegmentStopReason, "A stop_reason given at a segment's stop is that of its complete message."},
 	{RuleOneRequest, "A session has one request open at a time, and every request_begin gets exactly one request_end before its task ends."},
 	{RuleModelInRequest, "What the model says and its token_usage stand between request_begin and request_end; only the notice that the turns are used up stands outside."},
-	{RuleUsageThenEnd, "token_usage is the model's last message and request_end follows it directly; a completed request has both, in one frame."},
+	{RuleUsageThenEnd, "token_usage is the model's last message and request_end follows it directly, in its frame; a completed request has both."},
+	{RuleUsageTotals, "The session's counts in a token_usage are those of the one before it and its request's added up, so they never fall."},
 	{RuleTurnSettled, "A request begins only when every decided call has its output and no call of a committed request waits for its decision."},
 	{RuleMarks, "budget_exceeded and then loop_detected stand directly after a request_end, in its frame."},
 	{RuleBudget, "After budget_exceeded no request begins in the same task."},

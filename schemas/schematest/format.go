@@ -155,6 +155,9 @@ func (l *line) event(p schemas.Payload) {
 		l.name("error_message", p.ErrorMessage)
 		l.name("attempt", strconv.Itoa(p.Attempt))
 		l.name("retry_in_ms", strconv.FormatInt(p.RetryInMS, 10))
+	case *schemas.TokenUsage:
+		l.name("request", strconv.FormatInt(p.Request.Total, 10))
+		l.name("session", strconv.FormatInt(p.Session.Total, 10))
 	case *schemas.ApprovalRequest:
 		l.add(p.ToolCallID, p.Name)
 		l.quote(p.Arguments)

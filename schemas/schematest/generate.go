@@ -35,6 +35,7 @@ type generator struct {
 	entries []schemas.Entry
 	last    schemas.Position
 	calls   int
+	used    schemas.TokenCounts // by the session
 	queue   []string            // calls that wait for a decision, in call order
 	asked   bool                // the first of them was asked about
 	running [][]schemas.Payload // what each tool still has to say
@@ -215,13 +216,22 @@ func (g *generator) request(status schemas.StopReason, attempt int) {
 		}
 	}
 	if status != schemas.StopCompleted {
-		g.emit(&schemas.RequestEnd{Status: status, Attempt: attempt})
+		var end []schemas.Payload
+		g.sometimes(2, func() { end = append(end, g.usage()) })
+		g.emit(append(end, &schemas.RequestEnd{Status: status, Attempt: attempt})...)
 		g.queue, g.asked = nil, false
 		return
 	}
-	end := []schemas.Payload{&schemas.TokenUsage{}, &schemas.RequestEnd{Status: status}}
+	end := []schemas.Payload{g.usage(), &schemas.RequestEnd{Status: status}}
 	g.sometimes(6, func() { end = append(end, &schemas.LoopDetected{Repeated: "tool_calls", Repetitions: 3}) })
 	g.emit(end...)
+}
+
+// usage is what a request used.
+func (g *generator) usage() schemas.Payload {
+	request := schemas.TokenCounts{Total: rapid.Int64Range(0, 3).Draw(g.t, "tokens")}
+	g.used = g.used.Add(request)
+	return &schemas.TokenUsage{Session: g.used, Request: request}
 }
 
 func (g *generator) modelMessage() schemas.Payload {
@@ -240,7 +250,7 @@ func (g *generator) compaction() {
 	g.emit(&schemas.CompactionBegin{Reason: "context", Mode: "summarize"})
 	for range rapid.IntRange(1, 2).Draw(g.t, "attempts") {
 		g.emitTrace(&schemas.RequestBegin{}, schemas.AssistantText("summary"))
-		g.emit(&schemas.TokenUsage{}, &schemas.RequestEnd{Status: schemas.StopCompleted})
+		g.emit(g.usage(), &schemas.RequestEnd{Status: schemas.StopCompleted})
 		g.entries[len(g.entries)-1].Message.Scope = schemas.ScopeTrace
 	}
 	g.emit(&schemas.CompactionEnd{Reason: "context", Mode: "summarize", Status: schemas.StopCompleted})

@@ -42,7 +42,7 @@ func (a *args) number(name string) int {
 func (a *args) reason() schemas.StopReason { return schemas.StopReason(a.take("stop_reason")) }
 
 // namedMembers are the members that lines may give by name.
-const namedMembers = " stop_reason attempt error_message retry_in_ms cause code sender "
+const namedMembers = " stop_reason attempt error_message retry_in_ms cause code sender request session "
 
 func newArgs(words []string) *args {
 	a := &args{named: map[string]string{}}
@@ -150,7 +150,9 @@ func parseEvent(a *args) schemas.Payload {
 	case schemas.KindApprovalDecision:
 		return &schemas.ApprovalDecision{Decision: schemas.Decision(a.next()), ToolCallID: a.next()}
 	case schemas.KindTokenUsage:
-		return &schemas.TokenUsage{}
+		return &schemas.TokenUsage{
+			Request: schemas.TokenCounts{Total: int64(a.number("request"))}, Session: schemas.TokenCounts{Total: int64(a.number("session"))},
+		}
 	case schemas.KindCompactionBegin:
 		return &schemas.CompactionBegin{Reason: "context", Mode: "summarize"}
 	case schemas.KindCompactionEnd:

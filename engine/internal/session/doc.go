@@ -17,6 +17,6 @@
 //   - when an append is refused for good, the State is dropped: it is ahead of the log.
 //
 // Reading order: state.go, fold.go, step.go, then request.go (the model), approval.go and deadline.go
-// (people), output.go (the tools), limits.go and loop.go (turns, budgets, repetitions), end.go (abort
-// and the task's end) and recover.go (taking over).
+// (people), output.go (the tools), usage.go, limits.go and loop.go (what was used, turns and
+// budgets, repetitions), end.go (abort and the task's end) and recover.go (taking over).
 package session

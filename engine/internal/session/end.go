@@ -2,8 +2,8 @@ package session
 
 import "braid/schemas"
 
-// abort ends the task as soon as what runs has been ended: the model at once, the tools within
-// the bound that canceling them has.
+// abort ends the task as soon as what runs has been ended, the model and the tools, each within the
+// bound that canceling it has. The model's last word is what it used.
 func (st *step) abort() {
 	st.waiting = false
 	r := st.Task.Request
@@ -13,7 +13,6 @@ func (st *step) abort() {
 	if r.Open {
 		st.do(StopModel{Request: r.ID})
 		st.closeSegment(schemas.StopAborted)
-		st.emit(&schemas.RequestEnd{Status: schemas.StopAborted, Attempt: r.Attempt})
 	}
 	for _, c := range r.Calls {
 		if c.running() {
@@ -22,10 +21,21 @@ func (st *step) abort() {
 	}
 }
 
-// finishAbort closes the task once every decided call has its output.
+// endAborted ends the open request of an aborted task.
+func (st *step) endAborted(used schemas.TokenCounts, estimated bool) {
+	st.closeSegment(schemas.StopAborted)
+	st.useIfAny(used, estimated)
+	st.emit(&schemas.RequestEnd{Status: schemas.StopAborted, Attempt: st.Task.Request.Attempt})
+	st.marks()
+}
+
+// finishAbort closes the task once the model has ended and every decided call has its output.
 func (st *step) finishAbort() {
 	t := st.Task
 	if r := t.Request; r != nil {
+		if r.Open {
+			return
+		}
 		for _, c := range r.Calls {
 			if c.running() {
 				return
@@ -39,8 +49,8 @@ func (st *step) finishAbort() {
 // gaveUp ends the task as failed for a reason of the engine's own. Nothing is left unpaired: what
 // runs is cancelled, and its outcome said to be unknown. A call that this owner has not taken up is
 // taken up to be cancelled: one that still waits for a toolrunner would start after the task's end.
-func (st *step) gaveUp(message string) {
-	t := st.Task
+func (st *step) gaveUp(e GaveUp) {
+	t, message := st.Task, e.Message
 	if t == nil {
 		return
 	}
@@ -49,7 +59,9 @@ func (st *step) gaveUp(message string) {
 		if r.Open {
 			st.do(StopModel{Request: r.ID})
 			st.closeSegment(schemas.StopFailed)
+			st.useIfAny(e.Lost, true)
 			st.emit(&schemas.RequestEnd{Status: schemas.StopFailed, ErrorMessage: message, Attempt: r.Attempt})
+			st.marks()
 		}
 		for _, c := range r.Calls {
 			if c.running() {

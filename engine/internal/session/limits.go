@@ -14,14 +14,6 @@ func (s *State) limits() schemas.Limits {
 	return s.Meta.Limits.WithDefaults()
 }
 
-// applyUsage counts what a request used.
-func (s *State) applyUsage(p *schemas.TokenUsage) {
-	s.Usage = p.Session
-	if s.Task != nil {
-		s.Task.Tokens += p.Request.Total
-	}
-}
-
 // closeTurn keeps of the committed turn that the next request follows what limits go by, and adds
 // the hint that its repetition earned to the context, behind its outputs.
 func (s *State) closeTurn() {
@@ -42,10 +34,13 @@ func (s *State) closeTurn() {
 }
 
 // marks says what a request that has just ended shows: that a budget is used up, that the model
-// repeats itself.
+// repeats itself. A request that did not complete is no turn, and repeats nothing.
 func (st *step) marks() {
 	if over := st.overBudget(); over != nil {
 		st.emit(over)
+	}
+	if st.Task.Request.Status != schemas.StopCompleted {
+		return
 	}
 	if loop := st.loop(); loop != nil {
 		st.emit(loop)
@@ -64,7 +59,7 @@ func (s *State) overBudget() *schemas.BudgetExceeded {
 	if over := budget(s.Usage.Total, limits.MaxTokensSession); over != nil {
 		return over
 	}
-	return budget(s.Task.Tokens, limits.MaxTokensTask)
+	return budget(s.Task.Used.Total, limits.MaxTokensTask)
 }
 
 // firstTurn begins the task's first request, unless tasks before have used up the session's budget.

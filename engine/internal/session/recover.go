@@ -8,7 +8,8 @@ import (
 
 // takenOver continues a session from its log. The row of each situation:
 //
-//	request open                      close its segment, end it as timed out, climb the ladder
+//	request open                      close its segment, count what it used as estimated, end it as
+//	                                  timed out, climb the ladder
 //	request ended, retry announced    wait again, unless a person had cut the wait short
 //	calls allowed, without output     find out what became of them
 //	calls undecided                   of a live request: advance resumes the approval queue
@@ -34,14 +35,16 @@ func (st *step) takenOver(e TakenOver) {
 	switch {
 	case r.Hurried: // its wait is over
 	case r.Open && t.Aborting:
-		st.closeSegment(schemas.StopAborted)
-		st.emit(&schemas.RequestEnd{Status: schemas.StopAborted, Attempt: r.Attempt})
+		st.endAborted(e.Lost, true)
 	case r.Open:
 		message := "the engine that ran the request was lost"
 		if e.Cause == "handover" {
 			message = "the engine that ran the request was stopped"
 		}
-		st.failRequest(schemas.StopTimeout, &schemas.ErrorInfo{Kind: "engine", Message: message, Provider: st.Meta.Provider}, 0)
+		st.failRequest(ModelEnded{
+			Status: schemas.StopTimeout, Usage: e.Lost, Estimated: true,
+			Failure: &schemas.ErrorInfo{Kind: "engine", Message: message, Provider: st.Meta.Provider},
+		})
 	case r.RetryInMS > 0 && !t.Aborting:
 		st.waiting = true
 		st.do(WaitRetry{Request: r.ID, Delay: time.Duration(r.RetryInMS) * time.Millisecond})

@@ -116,11 +116,17 @@ func TestTakeOver(t *testing.T) {
 		},
 		"abort stored, its end not: it ends": {
 			func(t *testing.T) *play {
-				return begun(t, schemas.ApproveAll).say(text...).abort().lost(5)
+				return begun(t, schemas.ApproveAll).say(text...).abort().lost(2)
 			},
 			[]string{
 				"owner e1>e2 lost", "stop aborted", `text "hel" aborted`, "end aborted 1 0", "abort enough", "task aborted user",
 			},
+		},
+		"abort stored, the text closed, the request open: it ends": {
+			func(t *testing.T) *play {
+				return begun(t, schemas.ApproveAll).say(text...).abort().lost(0)
+			},
+			[]string{"owner e1>e2 lost", "end aborted 1 0", "abort enough", "task aborted user"},
 		},
 		"abort stored, a tool runs: canceled again": {
 			func(t *testing.T) *play {

@@ -38,7 +38,7 @@ func (st *step) current(request uint64) bool {
 
 // modelMessage appends what the model streams, under the engine's own call ids.
 func (st *step) modelMessage(e ModelMessage) {
-	if !st.current(e.Request) {
+	if !st.current(e.Request) || st.Task.Aborting {
 		return
 	}
 	r := st.Task.Request
@@ -103,44 +103,53 @@ func (st *step) modelEnded(e ModelEnded) {
 	if !st.current(e.Request) {
 		return
 	}
-	r := st.Task.Request
-	if e.Status == schemas.StopCompleted {
+	switch {
+	case st.Task.Aborting: // whatever the model says of it
+		st.endAborted(e.Usage, e.Estimated)
+	case e.Status == schemas.StopCompleted:
 		st.closeSegment(schemas.StopMalformed) // an adapter that completes closes its segments
-		st.emit(&schemas.TokenUsage{Session: st.Usage.Add(e.Usage), Request: e.Usage, Estimated: e.Estimated})
 		end := &schemas.RequestEnd{Status: schemas.StopCompleted}
-		if r.Attempt > 1 {
-			end.Attempt = r.Attempt
+		if a := st.Task.Request.Attempt; a > 1 {
+			end.Attempt = a
 		}
+		st.use(e.Usage, e.Estimated)
 		st.emit(end)
 		st.marks()
-		return
+	default:
+		st.failRequest(e)
 	}
-	st.failRequest(e.Status, e.Failure, e.RetryAfter)
 }
 
 // failRequest ends the open request without committing it, and announces the retry if the ladder
-// has a step left.
-func (st *step) failRequest(status schemas.StopReason, failure *schemas.ErrorInfo, retryAfter time.Duration) {
-	r := st.Task.Request
-	st.closeSegment(status)
-	end := &schemas.RequestEnd{Status: status, Attempt: r.Attempt}
+// has a step left and no budget is used up.
+func (st *step) failRequest(e ModelEnded) {
+	r, failure := st.Task.Request, e.Failure
+	st.closeSegment(e.Status)
+	st.useIfAny(e.Usage, e.Estimated)
+	end := &schemas.RequestEnd{Status: e.Status, Attempt: r.Attempt}
 	if failure != nil {
 		end.ErrorMessage = failure.Message
 	}
 	// What the adapter refused before it sent a byte fails the same way again.
-	hopeless := status == schemas.StopAuth || status == schemas.StopAborted || (failure != nil && failure.Kind == "input")
-	retry := !hopeless && r.Attempt < maxAttempts
+	hopeless := failure != nil && failure.Kind == "input"
+	retry := !hopeless && climbs(e.Status, r.Attempt) && st.overBudget() == nil
 	if retry {
-		delay := retryDelay(r.Attempt, retryAfter, st.jitter)
+		delay := retryDelay(r.Attempt, e.RetryAfter, st.jitter)
 		end.RetryInMS = delay.Milliseconds()
 		st.waiting = true
 		st.do(WaitRetry{Request: r.ID, Delay: delay})
 	}
 	st.emit(end)
+	st.marks()
 	if failure != nil {
 		failure.Retryable = retry
 		r.Failure = failure
 	}
+}
+
+// climbs reports that the ladder has a step after an attempt that ended like this.
+func climbs(status schemas.StopReason, attempt int) bool {
+	return status != schemas.StopCompleted && status != schemas.StopAuth && status != schemas.StopAborted && attempt < maxAttempts
 }
 
 // retryDelay is the wait after the given attempt, in whole milliseconds: what is announced is what
@@ -175,22 +184,27 @@ func (st *step) closeSegment(reason schemas.StopReason) {
 	if r.torn {
 		text += "\n[part of this message may be lost]"
 	}
+	for _, p := range seg.closing(text, reason) {
+		st.emit(p)
+	}
+}
+
+// closing is what closes the segment: its stop and its complete message.
+func (seg *Segment) closing(text string, reason schemas.StopReason) []schemas.Payload {
 	switch seg.Of {
 	case schemas.KindText:
 		stop, p := schemas.TextFragment(schemas.PhaseStop, ""), schemas.AssistantText(text)
 		stop.StopReason, p.StopReason = reason, reason
-		st.emit(stop)
-		st.emit(p)
+		return []schemas.Payload{stop, p}
 	case schemas.KindThinking:
 		stop, p := schemas.ThinkingFragment(schemas.PhaseStop, ""), schemas.AssistantThinking(text)
 		stop.StopReason, p.StopReason = reason, reason
-		st.emit(stop)
-		st.emit(p)
+		return []schemas.Payload{stop, p}
 	case schemas.KindToolCall:
 		stop := schemas.ToolCallFragment(schemas.PhaseStop, seg.ToolCallID, "", "")
 		p := schemas.NewToolCall(seg.ToolCallID, seg.Name, text)
 		stop.StopReason, p.StopReason = reason, reason
-		st.emit(stop)
-		st.emit(p)
+		return []schemas.Payload{stop, p}
 	}
+	return nil
 }

@@ -89,7 +89,7 @@ func (r *limitReader) read(m schemas.Message) {
 			t.before, t.looped = t.looped, false
 		}
 	case *schemas.BudgetExceeded:
-		r.require(!t.over, "a second budget_exceeded")
+		r.require(!t.over, "a second budget_exceeded in a task")
 		r.require(p.Used > p.Limit && (int64(p.Used) == r.session || int64(p.Used) == t.tokens), "a budget that was not exceeded")
 		t.over = true
 	case *schemas.LoopDetected:

@@ -126,7 +126,7 @@ func (w *world) moves(faults bool) map[string]func() {
 	m["checkpoint"] = func() { w.step(CheckpointDue{}) }
 	if w.state.Task != nil {
 		m["abort"] = func() { w.command(schemas.CommandAbort, nil) }
-		m["give up"] = func() { w.step(GaveUp{Message: "taken over too often"}) }
+		m["give up"] = func() { w.step(GaveUp{Message: "taken over too often", Lost: w.lost()}) }
 	}
 	return m
 }
@@ -148,17 +148,21 @@ func (w *world) moveModel() {
 	if len(run.script) > 0 && rapid.IntRange(0, 15).Draw(w.t, "cut") > 0 {
 		m := run.script[0]
 		run.script = run.script[1:]
+		run.said++
 		w.step(ModelMessage{Request: run.request, Message: m})
 		return
 	}
 	status := run.status
-	if len(run.script) > 0 {
+	if len(run.script) > 0 && status != schemas.StopAborted {
 		status = schemas.StopMalformed
 	}
 	w.model = nil
-	e := ModelEnded{Request: run.request, Status: status, Jitter: rapid.Float64Range(0, 0.999).Draw(w.t, "jitter"), Usage: schemas.TokenCounts{Total: 3, Output: 1}}
+	e := ModelEnded{Request: run.request, Status: status, Jitter: rapid.Float64Range(0, 0.999).Draw(w.t, "jitter"), Usage: w.drawUsage()}
 	if status != schemas.StopCompleted {
 		e.Failure = &schemas.ErrorInfo{Kind: "provider", Message: "scripted"}
+		if run.said == 0 && rapid.Bool().Draw(w.t, "refused") {
+			e.Usage, e.Failure.Message = schemas.TokenCounts{}, refusedMessage
+		}
 	}
 	w.step(e)
 }

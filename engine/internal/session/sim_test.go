@@ -50,6 +50,7 @@ type heldEffect struct {
 type modelRun struct {
 	request uint64
 	script  []schemas.Message
+	said    int // messages of it
 	status  schemas.StopReason
 }
 
@@ -80,7 +81,7 @@ func (w *world) own(from string) {
 	for _, run := range w.tools {
 		run.reported = false
 	}
-	w.step(TakenOver{From: from, To: fmt.Sprint(w.fence), Cause: "lost"})
+	w.step(TakenOver{From: from, To: fmt.Sprint(w.fence), Cause: "lost", Lost: w.lost()})
 	for _, c := range w.commands {
 		w.step(c)
 	}
@@ -234,12 +235,17 @@ func (w *world) perform(e Effect) {
 			w.t.Fatalf("attempt %d begins before its wait is over\n%s", e.Attempt, w.dump())
 		}
 		w.wait = nil
+		if t := w.state.Task; t == nil || t.Aborting || !w.open() || t.Request.ID != e.Request {
+			return // aborted while it waited
+		}
 		w.inputs = append(w.inputs, e.Input)
 		w.model = &modelRun{request: e.Request, script: w.nextScript(), status: w.drawStatus()}
 	case StopModel:
-		if w.model != nil && w.model.request == e.Request {
-			w.model = nil
+		if w.model == nil || w.model.request != e.Request {
+			w.step(ModelEnded{Request: e.Request, Status: schemas.StopAborted}) // it never left
+			return
 		}
+		w.model.status = schemas.StopAborted
 	case StartTool:
 		if w.tools[e.Call.ToolCallID] == nil {
 			w.started[e.Call.ToolCallID]++
@@ -316,6 +322,7 @@ func TestAnySchedule(t *testing.T) {
 		w.checkFold()
 		w.checkInputs()
 		w.checkLimits()
+		w.checkUsage()
 		for id, n := range w.started {
 			if n > 1 {
 				t.Fatalf("call %s was started %d times", id, n)

@@ -56,8 +56,8 @@ type Task struct {
 	Aborting bool
 	// AbortReason is what the command said.
 	AbortReason string
-	// Tokens is what its completed requests used.
-	Tokens int64
+	// Used is what its requests used, those that did not complete included.
+	Used schemas.TokenCounts
 	// OverBudget is set once that is more than it may be: no further request begins.
 	OverBudget bool
 	// Warned is set if the committed turn before the newest repeated others.

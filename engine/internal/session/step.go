@@ -30,8 +30,9 @@ type (
 	}
 	// ModelEnded: a model call ended.
 	ModelEnded struct {
-		Request   uint64
-		Status    schemas.StopReason
+		Request uint64
+		Status  schemas.StopReason
+		// Usage is what it used; nothing if it never left. Estimated is set if the provider did not say.
 		Usage     schemas.TokenCounts
 		Estimated bool
 		// Failure is set unless the call completed.
@@ -55,14 +56,19 @@ type (
 	// CheckpointDue: it is time to record what is open.
 	CheckpointDue struct{}
 	// TakenOver: this owner has folded the log and goes on. From and Cause describe the change
-	// of owner; an empty From is none worth telling: the session was at rest or suspended. Jitter is
-	// as in [ModelEnded].
+	// of owner; an empty From is none worth telling: the session was at rest or suspended. Lost is an
+	// estimate of what the request used that is open, see [State.OpenRequest]. Jitter is as in
+	// [ModelEnded].
 	TakenOver struct {
 		From, To, Cause string
+		Lost            schemas.TokenCounts
 		Jitter          float64
 	}
-	// GaveUp: the engine can't go on with the task, for a reason of its own.
-	GaveUp struct{ Message string }
+	// GaveUp: the engine can't go on with the task, for a reason of its own. Lost is as in [TakenOver].
+	GaveUp struct {
+		Message string
+		Lost    schemas.TokenCounts
+	}
 )
 
 func (CommandReceived) event() {}
@@ -91,7 +97,8 @@ type (
 		Attempt int
 		Input   []schemas.Message
 	}
-	// StopModel cancels it; whatever it still says is ignored.
+	// StopModel cancels it, or keeps it from leaving. Whatever it still says is ignored; it ends with
+	// [ModelEnded] like any other.
 	StopModel struct{ Request uint64 }
 	// StartTool sends a call to a toolrunner, or finds out what became of it if it was sent
 	// before. It ends with [ToolEnded].
@@ -183,7 +190,7 @@ func (s *State) Step(now time.Time, event Event) Output {
 		st.jitter = e.Jitter
 		st.takenOver(e)
 	case GaveUp:
-		st.gaveUp(e.Message)
+		st.gaveUp(e)
 	}
 	st.advance()
 	st.keepDeadline()
@@ -349,6 +356,8 @@ func (st *step) advance() {
 		st.emit(&schemas.TaskEnd{Status: schemas.StopCompleted, Cause: "done"})
 	case r.Status == schemas.StopCompleted:
 		st.nextTurn()
+	case t.OverBudget && climbs(r.Status, r.Attempt): // else it would have been tried again
+		st.emit(&schemas.TaskEnd{Status: r.Status, Cause: schemas.CauseBudget, ErrorInfo: r.Failure})
 	case r.RetryInMS == 0:
 		st.emit(&schemas.TaskEnd{Status: r.Status, Cause: r.Failure.Kind, ErrorInfo: r.Failure})
 	case !st.waiting:

@@ -121,10 +121,11 @@ func TestTimerOfAnotherTask(t *testing.T) {
 func TestModelIsNotTrusted(t *testing.T) {
 	p := begun(t, schemas.ApproveAll)
 	p.say(&schemas.TaskEnd{Status: schemas.StopCompleted}).expect()
-	old := p.request
 	p.abort()
-	p.do(ModelMessage{Request: old, Message: schemas.New(time.Unix(1e9, 0), schemas.AssistantText("late"))}).expect()
-	p.do(ModelEnded{Request: old, Status: schemas.StopCompleted}).expect()
+	p.say(schemas.AssistantText("late")).expect()
+	p.ended(schemas.StopCompleted).expect("end aborted 1 0", "abort enough", "task aborted user")
+	p.say(schemas.AssistantText("later")).expect()
+	p.ended(schemas.StopCompleted).expect()
 }
 
 // Why commands are refused, by the code a client decides on.
@@ -178,7 +179,8 @@ func TestRepeatedCommands(t *testing.T) {
 	p.abort().expect("outcome applied", "-> answer")
 	p.do(CommandReceived{Sequence: p.sequence, Command: schemas.Command{Type: schemas.CommandAbort}}).expect()
 	q := begun(t, schemas.ApproveAll).command(schemas.Command{Type: schemas.CommandAbort})
-	q.expect("outcome applied", "end aborted 1 0", "abort ", "task aborted user", "-> answer", "-> stop model")
+	q.expect("outcome applied", "-> answer", "-> stop model")
+	q.do(ModelEnded{Request: q.request, Status: schemas.StopAborted}).expect("end aborted 1 0", "abort ", "task aborted user")
 }
 
 func TestDecisions(t *testing.T) {

@@ -25,7 +25,7 @@ var callID = regexp.MustCompile(`\bc\d+-\d+\b`)
 func (c *Names) Line(m schemas.Message) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return callID.ReplaceAllStringFunc(schematest.FormatMessage(m), func(id string) string {
+	return callID.ReplaceAllStringFunc(schematest.FormatMessage(withoutCounts(m)), func(id string) string {
 		if c.names == nil {
 			c.names = map[string]string{}
 		}
@@ -57,7 +57,7 @@ func (c *Names) Render(entries []schemas.Entry) string {
 		return ok && p.Command == schemas.CommandDeadline
 	})
 	for i, e := range entries {
-		if i > 0 && e.Position.Sequence == entries[i-1].Position.Sequence && sharesFrame(e.Message) {
+		if i > 0 && e.Position.Sequence == entries[i-1].Position.Sequence && sharesFrame(entries[i-1].Message, e.Message) {
 			b.WriteString("+ ")
 		}
 		b.WriteString(c.Line(e.Message) + "\n")
@@ -66,10 +66,10 @@ func (c *Names) Render(entries []schemas.Entry) string {
 }
 
 // sharesFrame reports that a message must be in the frame of the one before it.
-func sharesFrame(m schemas.Message) bool {
-	switch p := m.Payload.(type) {
+func sharesFrame(before, m schemas.Message) bool {
+	switch m.Payload.(type) {
 	case *schemas.RequestEnd:
-		return p.Status == schemas.StopCompleted
+		return before.Kind() == schemas.KindTokenUsage
 	case *schemas.BudgetExceeded, *schemas.LoopDetected:
 		return true
 	}

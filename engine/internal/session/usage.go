@@ -1,0 +1,45 @@
+package session
+
+import (
+	"slices"
+
+	"braid/schemas"
+)
+
+// OpenRequest tells what is known of the request that is open, for who must estimate what it used:
+// what the model was asked, besides the system prompt and the tools, and what it has said so far, the
+// open segment as if it ended here. It is false if none is open.
+func (s *State) OpenRequest() (input, said []schemas.Message, open bool) {
+	if s.Task == nil || s.Task.Request == nil || !s.Task.Request.Open {
+		return nil, nil, false
+	}
+	r := s.Task.Request
+	said = slices.Clip(r.Messages)
+	if seg := r.Segment; seg != nil {
+		for _, p := range seg.closing(seg.Text.String(), "") {
+			said = append(said, schemas.Message{Type: schemas.TypeModel, Payload: p})
+		}
+	}
+	return slices.Clip(s.Context), said, true
+}
+
+// applyUsage counts what a request used.
+func (s *State) applyUsage(p *schemas.TokenUsage) {
+	s.Usage = p.Session
+	if s.Task != nil {
+		s.Task.Used = s.Task.Used.Add(p.Request)
+	}
+}
+
+// use says what the open request used. Only its end may follow.
+func (st *step) use(used schemas.TokenCounts, estimated bool) {
+	st.emit(&schemas.TokenUsage{Session: st.Usage.Add(used), Request: used, Estimated: estimated})
+}
+
+// useIfAny is use for a request that does not complete. One that never reached its model used
+// nothing, and says nothing of it.
+func (st *step) useIfAny(used schemas.TokenCounts, estimated bool) {
+	if used.Total > 0 {
+		st.use(used, estimated)
+	}
+}
