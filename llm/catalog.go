@@ -2,7 +2,9 @@ package llm
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
@@ -89,5 +91,14 @@ func (c *Catalog) Models() []string {
 func (c *Catalog) Abandoned() int { return c.calls.abandoned() }
 
 // Close waits until every request of the catalogue's models has returned, the abandoned ones
-// included, or ctx ends. It stops none: that is what their contexts are for.
-func (c *Catalog) Close(ctx context.Context) error { return c.calls.wait(ctx) }
+// included, or ctx ends. It stops none: that is what their contexts are for. Then it closes the
+// providers that can be closed.
+func (c *Catalog) Close(ctx context.Context) error {
+	err := c.calls.wait(ctx)
+	for _, p := range c.providers {
+		if p, ok := p.(io.Closer); ok {
+			err = errors.Join(err, p.Close())
+		}
+	}
+	return err
+}

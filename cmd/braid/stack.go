@@ -93,7 +93,7 @@ func startStack(ctx context.Context, o stackOptions) (_ *stack, err error) {
 	if err != nil {
 		return nil, err
 	}
-	models, err := o.models.Catalog()
+	models, err := o.models.Catalog(os.Getenv, o.log)
 	if err != nil {
 		return nil, err
 	}

@@ -62,7 +62,7 @@ func serve(ctx context.Context, o options, stderr io.Writer) (err error) {
 	if o.data == "" {
 		return cli.Usage("--data is required")
 	}
-	models, err := o.models.Catalog()
+	models, err := o.models.Catalog(os.Getenv, log)
 	if err != nil {
 		return err
 	}

@@ -3,27 +3,36 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"strings"
 
+	"github.com/rs/zerolog"
 	"github.com/spf13/pflag"
 
 	"braid/llm"
+	"braid/llm/openai"
 	"braid/llm/scripted"
 	"braid/llm/shell"
 )
 
 // ModelFlags say which models sessions may run on.
 type ModelFlags struct {
+	// File names a YAML file of providers, see [ParseProviders].
+	File string
+	// OpenAI lists providers as NAME=BASE_URL, for which no file is needed.
+	OpenAI []string
 	// Scripts is a directory of YAML files, each a model of the provider "scripted".
 	Scripts string
 }
 
 // Register adds the flags to a command.
 func (f *ModelFlags) Register(flags *pflag.FlagSet) {
+	flags.StringVar(&f.File, "models", "", "YAML file of model providers")
+	flags.StringArrayVar(&f.OpenAI, "openai", nil, "NAME=BASE_URL of an OpenAI-compatible provider; its models are NAME/..., its key is in NAME_API_KEY")
 	flags.StringVar(&f.Scripts, "scripts", "", "directory of scripted models: NAME.yaml is scripted/NAME")
 }
 
-// Catalog opens the providers.
-func (f *ModelFlags) Catalog() (*llm.Catalog, error) {
+// Catalog opens the providers. Keys come from the environment.
+func (f *ModelFlags) Catalog(getenv func(string) string, log zerolog.Logger) (*llm.Catalog, error) {
 	providers := []llm.Provider{&shell.Provider{}}
 	if f.Scripts != "" {
 		p, err := scripted.Dir(f.Scripts)
@@ -32,7 +41,49 @@ func (f *ModelFlags) Catalog() (*llm.Catalog, error) {
 		}
 		providers = append(providers, p)
 	}
+	configured, err := f.providers()
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range configured {
+		p, err := c.open(getenv, log)
+		if err != nil {
+			return nil, fmt.Errorf("provider %s: %w", c.Name, err)
+		}
+		providers = append(providers, p)
+	}
 	return llm.NewCatalog(providers...)
+}
+
+// providers reads what file and flags configure.
+func (f *ModelFlags) providers() ([]ProviderConfig, error) {
+	var configured []ProviderConfig
+	if f.File != "" {
+		var err error
+		if configured, err = LoadProviders(f.File); err != nil {
+			return nil, err
+		}
+	}
+	for _, flag := range f.OpenAI {
+		name, base, ok := strings.Cut(flag, "=")
+		if !ok {
+			return nil, Usage("--openai must be NAME=BASE_URL, for example local=http://127.0.0.1:11434/v1")
+		}
+		configured = append(configured, ProviderConfig{Name: name, Type: typeOpenAI, BaseURL: base})
+	}
+	return configured, nil
+}
+
+// open makes the provider.
+func (c ProviderConfig) open(getenv func(string) string, log zerolog.Logger) (llm.Provider, error) {
+	if c.clear() {
+		log.Warn().Str("provider", c.Name).Msg("base_url is http to another machine: prompts, answers and the key travel in the clear")
+	}
+	key, err := c.key(getenv)
+	if err != nil {
+		return nil, err
+	}
+	return openai.New(c.openAI(key))
 }
 
 // Close calls f when a function ends and adds its error to the one the function returns.
