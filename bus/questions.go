@@ -35,9 +35,19 @@ type SessionInfo struct {
 	TotalTokens int64 `json:"total_tokens,omitzero"`
 	// Pending are the calls that wait for a decision.
 	Pending []PendingApproval `json:"pending,omitzero"`
+	// Queue are the tasks that wait, in order.
+	Queue []QueuedTask `json:"queue,omitzero"`
 	// Epoch and LastSequence are where the session's stream ends.
 	Epoch        string `json:"epoch,omitzero"`
 	LastSequence uint64 `json:"last_sequence,omitzero"`
+}
+
+// QueuedTask is a task that waits: for its turn, or to be added to the running one.
+type QueuedTask struct {
+	TaskID string `json:"task_id"`
+	// Prompt is its beginning.
+	Prompt string `json:"prompt"`
+	Steers bool   `json:"steers,omitzero"`
 }
 
 // PendingApproval is a tool call that waits for a person.

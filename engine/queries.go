@@ -146,7 +146,21 @@ func (e *Engine) info(s trace.SessionInfo) bus.SessionInfo {
 			ToolCallID: r.ToolCallID, Name: r.Name, Arguments: r.Arguments, Hash: r.Hash, Deadline: r.Deadline,
 		})
 	}
+	for _, q := range s.Queue {
+		out.Queue = append(out.Queue, bus.QueuedTask{TaskID: q.TaskID, Prompt: beginning(q.Task.Prompt), Steers: q.Steers})
+	}
 	return out
+}
+
+// beginning is what lists show of a text: its first characters.
+func beginning(text string) string {
+	const most = 120
+	for i := range text {
+		if i >= most {
+			return text[:i]
+		}
+	}
+	return text
 }
 
 // stateText is a session's state in the words clients know.

@@ -23,6 +23,13 @@ type createRequest struct {
 // taskRequest is the body of POST /v1/sessions/{id}/tasks.
 type taskRequest struct {
 	Prompt string `json:"prompt"`
+	// WhenBusy says what becomes of it while another task runs; empty: it is refused.
+	WhenBusy schemas.WhenBusy `json:"when_busy,omitzero"`
+}
+
+// steerRequest is the body of POST /v1/sessions/{id}/steer.
+type steerRequest struct {
+	Prompt string `json:"prompt"`
 }
 
 // approvalRequest is the body of POST /v1/sessions/{id}/approvals/{call}.
@@ -39,6 +46,8 @@ type setRequest struct {
 // abortRequest is the body of POST /v1/sessions/{id}/abort; it may be left out.
 type abortRequest struct {
 	Reason string `json:"reason,omitzero"`
+	// DropQueue takes back every task that waits as well.
+	DropQueue bool `json:"drop_queue,omitzero"`
 }
 
 // accepted answers a command that was applied.
@@ -47,6 +56,10 @@ type accepted struct {
 	Session   string `json:"session"`
 	// Cursor is where to start watching to see everything the command brings about.
 	Cursor string `json:"cursor,omitzero"`
+	// Taken says what became of a prompt.
+	Taken schemas.Taken `json:"taken,omitzero"`
+	// Result is what the task came to, if that was waited for.
+	Result *schemas.TurnEvent `json:"result,omitzero"`
 }
 
 // apply sends a command and waits for its outcome; a refusal is an error.
@@ -60,23 +73,32 @@ func (g *Gateway) apply(r *http.Request, cmd schemas.Command) (schemas.Outcome, 
 
 // accept sends a command and answers 202 once it is applied.
 func (g *Gateway) accept(w http.ResponseWriter, r *http.Request, cmd schemas.Command) error {
-	id, _, err := commandID(w, r)
+	answer, _, err := g.applied(w, r, cmd)
 	if err != nil {
 		return err
+	}
+	writeJSON(w, http.StatusAccepted, answer)
+	return nil
+}
+
+// applied sends a command, and describes it once it is applied.
+func (g *Gateway) applied(w http.ResponseWriter, r *http.Request, cmd schemas.Command) (accepted, schemas.Outcome, error) {
+	id, _, err := commandID(w, r)
+	if err != nil {
+		return accepted{}, schemas.Outcome{}, err
 	}
 	cmd.ID = id
 	outcome, err := g.apply(r, cmd)
 	if err != nil {
-		return err
+		return accepted{}, outcome, err
 	}
-	answer := accepted{CommandID: id, Session: cmd.Session.ID}
+	answer := accepted{CommandID: id, Session: cmd.Session.ID, Taken: outcome.Taken}
 	if outcome.Log > 0 {
 		// The frame of the outcome begins with it, and the outcome is no part of the stream: all
 		// that follows line 0 is what the command brought about.
 		answer.Cursor = schemas.Cursor{Epoch: g.conn.Epoch(cmd.Session), Position: schemas.Position{Sequence: outcome.Log}}.String()
 	}
-	writeJSON(w, http.StatusAccepted, answer)
-	return nil
+	return answer, outcome, nil
 }
 
 func (g *Gateway) createSession(w http.ResponseWriter, r *http.Request) error {
@@ -118,20 +140,6 @@ func (g *Gateway) createSession(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-func (g *Gateway) startTask(w http.ResponseWriter, r *http.Request) error {
-	ref, err := g.session(r)
-	if err != nil {
-		return err
-	}
-	var body taskRequest
-	if err := readBody(w, r, &body, false); err != nil {
-		return err
-	}
-	return g.accept(w, r, schemas.Command{
-		Type: schemas.CommandTask, Session: ref, Task: &schemas.TaskBody{Prompt: body.Prompt},
-	})
-}
-
 func (g *Gateway) decide(w http.ResponseWriter, r *http.Request) error {
 	ref, err := g.session(r)
 	if err != nil {
@@ -161,7 +169,7 @@ func (g *Gateway) abort(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	return g.accept(w, r, schemas.Command{
-		Type: schemas.CommandAbort, Session: ref, Abort: &schemas.AbortBody{Reason: body.Reason},
+		Type: schemas.CommandAbort, Session: ref, Abort: &schemas.AbortBody{Reason: body.Reason, DropQueue: body.DropQueue},
 	})
 }
 

@@ -30,6 +30,8 @@ func statusOf(code schemas.Code) int {
 	case schemas.CodeSessionExists, schemas.CodeTaskInProgress, schemas.CodeNotRunning,
 		schemas.CodeNotPending, schemas.CodeHashMismatch, schemas.CodeConflict:
 		return http.StatusConflict
+	case schemas.CodeQueueFull:
+		return http.StatusTooManyRequests
 	case schemas.CodeTooLarge:
 		return http.StatusRequestEntityTooLarge
 	case codeMediaType:

@@ -185,6 +185,8 @@ func (g *Gateway) routes() http.Handler {
 		{"GET", "/v1/sessions/{id}", g.showSession, accessToken},
 		{"PATCH", "/v1/sessions/{id}", g.changeSession, accessToken},
 		{"POST", "/v1/sessions/{id}/tasks", g.startTask, accessToken},
+		{"DELETE", "/v1/sessions/{id}/tasks/{task}", g.withdraw, accessToken},
+		{"POST", "/v1/sessions/{id}/steer", g.steer, accessToken},
 		{"POST", "/v1/sessions/{id}/approvals/{call}", g.decide, accessToken},
 		{"POST", "/v1/sessions/{id}/abort", g.abort, accessToken},
 		{"POST", "/v1/sessions/{id}/retry-now", g.retryNow, accessToken},

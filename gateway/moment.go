@@ -97,3 +97,10 @@ func (h *hub) tail() tail {
 	defer h.mu.RUnlock()
 	return tail{moment: h.momentLocked(), log: h.mu.log, partials: h.mu.partials.messages()}
 }
+
+// recordedTo is the sequence of the last recorded frame.
+func (h *hub) recordedTo() uint64 {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	return h.mu.log
+}

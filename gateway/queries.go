@@ -23,13 +23,18 @@ type sessionView struct {
 	Turns        int                   `json:"turns"`
 	TotalTokens  int64                 `json:"total_tokens"`
 	Pending      []bus.PendingApproval `json:"pending"`
+	// Queue are the tasks that wait, in order.
+	Queue []bus.QueuedTask `json:"queue"`
 }
 
 func viewOf(info bus.SessionInfo) sessionView {
 	v := sessionView{
 		ID: info.Session.ID, Model: info.Model, Agent: info.Agent, State: newTaskState(info).name(),
 		Title: info.Title, Created: info.Created, LastActivity: info.LastActivity,
-		Tasks: info.Tasks, Turns: info.Turns, TotalTokens: info.TotalTokens, Pending: info.Pending,
+		Tasks: info.Tasks, Turns: info.Turns, TotalTokens: info.TotalTokens, Pending: info.Pending, Queue: info.Queue,
+	}
+	if v.Queue == nil {
+		v.Queue = []bus.QueuedTask{}
 	}
 	if v.Pending == nil {
 		v.Pending = []bus.PendingApproval{}

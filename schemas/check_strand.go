@@ -78,7 +78,8 @@ func (s *strand) checkOwnVisibility(m Message) {
 func (s *strand) add(e Entry) {
 	m := e.Message
 	switch p := m.Payload.(type) {
-	case nil, *Unknown, *CommandOutcome, *Checkpoint, *Subagent, *SessionMeta, *SessionChanged:
+	case nil, *Unknown, *CommandOutcome, *Checkpoint, *Subagent, *SessionMeta, *SessionChanged,
+		*TaskQueued, *TaskDequeued:
 		return // may stand anywhere, also between messages that belong together
 	case *OwnerChanged:
 		s.mayRun() // as if nothing had happened

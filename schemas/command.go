@@ -14,6 +14,11 @@ const (
 	CommandSet     CommandType = "set"
 	// CommandRetryNow cuts the announced wait before the next attempt short. It has no body.
 	CommandRetryNow CommandType = "retry_now"
+	// CommandSteer adds a prompt to the running task, before its next request. Its body is that of
+	// a task, whose when_busy does not count.
+	CommandSteer CommandType = "steer"
+	// CommandWithdraw takes a task that waits for its turn back.
+	CommandWithdraw CommandType = "withdraw"
 	// CommandDeadline is sent by the broker's clock: nobody has decided on a tool call in time.
 	CommandDeadline CommandType = "deadline"
 )
@@ -21,7 +26,7 @@ const (
 // Control reports whether the command controls work that exists.
 func (t CommandType) Control() bool {
 	switch t {
-	case CommandApprove, CommandAbort, CommandSet, CommandRetryNow, CommandDeadline:
+	case CommandApprove, CommandAbort, CommandSet, CommandRetryNow, CommandDeadline, CommandSteer, CommandWithdraw:
 		return true
 	}
 	return false
@@ -41,6 +46,7 @@ type Command struct {
 	Abort    *AbortBody    `json:"abort,omitzero"`
 	Set      *SetBody      `json:"set,omitzero"`
 	Deadline *DeadlineBody `json:"deadline,omitzero"`
+	Withdraw *WithdrawBody `json:"withdraw,omitzero"`
 }
 
 // CreateBody creates a session.
@@ -60,7 +66,35 @@ type CreateBody struct {
 // TaskBody starts a task with a prompt.
 type TaskBody struct {
 	Prompt string `json:"prompt"`
+	// WhenBusy says what becomes of it while another task runs; empty means reject.
+	WhenBusy WhenBusy `json:"when_busy,omitzero"`
 }
+
+// WhenBusy says what becomes of a task that is asked for while another one runs.
+type WhenBusy string
+
+// The ways of a busy session.
+const (
+	// BusyReject refuses it.
+	BusyReject WhenBusy = "reject"
+	// BusyQueue has it wait until the tasks before it have ended.
+	BusyQueue WhenBusy = "queue"
+	// BusySteer adds its prompt to the running task, as [CommandSteer] does. If that ends without
+	// another request, it waits for its turn like any other.
+	BusySteer WhenBusy = "steer"
+)
+
+// ParseWhenBusy returns the value of that name. The error is an *[Error].
+func ParseWhenBusy(s string) (WhenBusy, error) {
+	switch w := WhenBusy(s); w {
+	case BusyReject, BusyQueue, BusySteer:
+		return w, nil
+	}
+	return "", &Error{Code: CodeInvalid, Field: "when_busy", Message: "when_busy must be reject, queue or steer"}
+}
+
+// MaxQueue bounds how many tasks of a session wait at a time.
+const MaxQueue = 20
 
 // ApproveBody decides on a tool call.
 type ApproveBody struct {
@@ -74,6 +108,14 @@ type ApproveBody struct {
 // AbortBody ends the running task.
 type AbortBody struct {
 	Reason string `json:"reason,omitzero"`
+	// DropQueue takes back every task that waits as well. Without it the next one begins.
+	DropQueue bool `json:"drop_queue,omitzero"`
+}
+
+// WithdrawBody names a task that waits for its turn, or to be added to the running one.
+type WithdrawBody struct {
+	// TaskID is the id of the command that asked for it.
+	TaskID string `json:"task_id"`
 }
 
 // SetBody changes settings of the session, at rest or while a task runs. A member that is absent
@@ -121,7 +163,7 @@ func (c *Command) Validate() error {
 			return missing("create")
 		}
 		return c.Create.validate()
-	case CommandTask:
+	case CommandTask, CommandSteer:
 		if c.Task == nil {
 			return missing("task")
 		}
@@ -146,6 +188,11 @@ func (c *Command) Validate() error {
 			return missing("deadline")
 		}
 		return ValidateName("tool_call_id", c.Deadline.ToolCallID)
+	case CommandWithdraw:
+		if c.Withdraw == nil {
+			return missing("withdraw")
+		}
+		return ValidateName("task_id", c.Withdraw.TaskID)
 	case CommandWake, CommandRetryNow:
 		return nil
 	}
@@ -184,6 +231,11 @@ func (b *TaskBody) validate() error {
 	if b.Prompt == "" {
 		return &Error{Code: CodeInvalid, Field: "prompt", Message: "prompt is empty"}
 	}
+	if b.WhenBusy != "" {
+		if _, err := ParseWhenBusy(string(b.WhenBusy)); err != nil {
+			return err
+		}
+	}
 	return limit("prompt", b.Prompt, MaxPrompt)
 }
 
@@ -214,12 +266,27 @@ func limit(field, s string, maxBytes int) error {
 	return e
 }
 
+// Taken says what became of a prompt.
+type Taken string
+
+// What becomes of prompts.
+const (
+	// TakenStarted: its task began.
+	TakenStarted Taken = "started"
+	// TakenQueued: its task waits for its turn.
+	TakenQueued Taken = "queued"
+	// TakenSteering: it is added to the running task, before that one's next request.
+	TakenSteering Taken = "steering"
+)
+
 // Outcome is the answer to a command.
 type Outcome struct {
 	CommandID string `json:"command_id"`
 	Sequence  uint64 `json:"sequence"`
 	Code      Code   `json:"code"`
 	Message   string `json:"message,omitzero"`
+	// Taken says what became of the prompt of an applied task or steer; empty for other commands.
+	Taken Taken `json:"taken,omitzero"`
 	// Log is the broker sequence of the frame that records the outcome; 0 if none does.
 	Log uint64 `json:"log,omitzero"`
 }

@@ -28,10 +28,12 @@ const (
 	CodeSessionExists Code = "session_exists"
 	// CodeTaskInProgress: the session runs a task already.
 	CodeTaskInProgress Code = "task_in_progress"
+	// CodeQueueFull: as many tasks wait as may.
+	CodeQueueFull Code = "queue_full"
 	// CodeNotRunning: there is no task to act on.
 	CodeNotRunning Code = "not_running"
-	// CodeNotPending: that tool call does not wait for a decision (any more), or no retry is waited
-	// for.
+	// CodeNotPending: that tool call does not wait for a decision (any more), that task does not
+	// wait for its turn, or no retry is waited for.
 	CodeNotPending Code = "not_pending"
 	// CodeHashMismatch: the decision names another call than the one that waits.
 	CodeHashMismatch Code = "hash_mismatch"

@@ -33,8 +33,8 @@ var documents = map[string]any{
 	"loop_detection_info": schemas.LoopDetectionInfo{}, "budget_exceeded_info": schemas.BudgetExceededInfo{},
 	"task_result": schemas.TaskResult{}, "task_tool_call": schemas.TaskToolCall{}, "task_usage": schemas.TaskUsage{},
 	"deadline_body": schemas.DeadlineBody{},
-	"set_body":      schemas.SetBody{},
-	"task_failure":  schemas.TaskFailure{}, "turn_error_info": schemas.TurnErrorInfo{},
+	"set_body":      schemas.SetBody{}, "withdraw_body": schemas.WithdrawBody{},
+	"task_failure": schemas.TaskFailure{}, "turn_error_info": schemas.TurnErrorInfo{},
 }
 
 // structs are all types with a schema of their own, by its name.
@@ -173,6 +173,9 @@ func complete(t *rapid.T, c *schemas.Command) {
 	}
 	if c.Deadline == nil {
 		c.Deadline = new(schematest.Value[schemas.DeadlineBody]().Draw(t, "deadline"))
+	}
+	if c.Withdraw == nil {
+		c.Withdraw = new(schematest.Value[schemas.WithdrawBody]().Draw(t, "withdraw"))
 	}
 	if c.Set == nil || c.Set.ApprovalMode == "" { // absent members are fine, but one must be there
 		c.Set = &schemas.SetBody{ApprovalMode: schemas.ApproveAsk}

@@ -93,6 +93,12 @@ func (*CommandOutcome) Kind() Kind { return KindCommandOutcome }
 func (*Checkpoint) Kind() Kind { return KindCheckpoint }
 
 // Kind names the payload on the wire.
+func (*TaskQueued) Kind() Kind { return KindTaskQueued }
+
+// Kind names the payload on the wire.
+func (*TaskDequeued) Kind() Kind { return KindTaskDequeued }
+
+// Kind names the payload on the wire.
 func (*TaskEnd) Kind() Kind { return KindTaskEnd }
 
 // Kind is the type the payload came with.
@@ -161,6 +167,10 @@ func newPayload(k Kind) Payload {
 		return new(CommandOutcome)
 	case KindCheckpoint:
 		return new(Checkpoint)
+	case KindTaskQueued:
+		return new(TaskQueued)
+	case KindTaskDequeued:
+		return new(TaskDequeued)
 	case KindTaskEnd:
 		return new(TaskEnd)
 	}

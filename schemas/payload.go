@@ -41,6 +41,8 @@ const (
 	KindSessionChanged   Kind = "session_changed"
 	KindCommandOutcome   Kind = "command_outcome"
 	KindCheckpoint       Kind = "checkpoint"
+	KindTaskQueued       Kind = "task_queued"
+	KindTaskDequeued     Kind = "task_dequeued"
 	KindTaskEnd          Kind = "task_end"
 )
 
@@ -427,8 +429,10 @@ type CommandOutcome struct {
 	Sequence uint64 `json:"sequence"`
 	Code     Code   `json:"code"`
 	// Message says why a command was refused; for an applied abort it is the abort's reason.
-	Message string         `json:"message,omitzero"`
-	Extra   jsontext.Value `json:",embed"`
+	Message string `json:"message,omitzero"`
+	// Taken says what became of a prompt.
+	Taken Taken          `json:"taken,omitzero"`
+	Extra jsontext.Value `json:",embed"`
 }
 
 // Checkpoint holds what an owner knows of everything open, so that taking the session over
@@ -483,8 +487,41 @@ const (
 	CauseLoop = "loop"
 )
 
+// TaskQueued says that a task waits: for its turn, or for the running one's next request. It
+// stands behind its command's outcome, in the record alone.
+type TaskQueued struct {
+	// TaskID is the id of the command that asked for it.
+	TaskID string `json:"task_id"`
+	// Steers is set if its prompt is to be added to the running task. That counts until it ends.
+	Steers bool           `json:"steers,omitzero"`
+	Task   TaskBody       `json:"task"`
+	Extra  jsontext.Value `json:",embed"`
+}
+
+// TaskDequeued says that a task waits no longer. Its prompt follows, unless it was withdrawn.
+type TaskDequeued struct {
+	TaskID string         `json:"task_id"`
+	Cause  DequeueCause   `json:"cause"`
+	Extra  jsontext.Value `json:",embed"`
+}
+
+// DequeueCause says why a task waits no longer.
+type DequeueCause string
+
+// Why tasks wait no longer.
+const (
+	// DequeuedStarted: it begins, with its prompt.
+	DequeuedStarted DequeueCause = "started"
+	// DequeuedSteering: its prompt is added to the running task, whose next request follows.
+	DequeuedSteering DequeueCause = "steering"
+	// DequeuedWithdrawn: it was taken back.
+	DequeuedWithdrawn DequeueCause = "withdrawn"
+)
+
 // TaskEnd closes a task; nothing of the task follows it.
 type TaskEnd struct {
+	// TaskID is the id of the command that started it.
+	TaskID string     `json:"task_id,omitzero"`
 	Status StopReason `json:"status"`
 	// Cause says why in one word: one of the causes above, "provider", "engine" or "input".
 	Cause     string         `json:"cause,omitzero"`

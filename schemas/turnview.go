@@ -141,7 +141,8 @@ func (v *TurnView) settles(e Entry) bool {
 	switch e.Message.Payload.(type) {
 	case *BudgetExceeded, *LoopDetected:
 		return false
-	case nil, *Unknown, *CommandOutcome, *Checkpoint, *Subagent, *SessionMeta, *OwnerChanged, *SessionChanged:
+	case nil, *Unknown, *CommandOutcome, *Checkpoint, *Subagent, *SessionMeta, *OwnerChanged, *SessionChanged,
+		*TaskQueued, *TaskDequeued:
 		return false // may stand anywhere
 	}
 	return true

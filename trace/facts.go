@@ -54,6 +54,6 @@ func failureOf(m schemas.Message) (failure, bool) {
 // outcomeOf is the answer that a command_outcome at that position records.
 func outcomeOf(p *schemas.CommandOutcome, at schemas.Position) schemas.Outcome {
 	return schemas.Outcome{
-		CommandID: p.CommandID, Sequence: p.Sequence, Code: p.Code, Message: p.Message, Log: at.Sequence,
+		CommandID: p.CommandID, Sequence: p.Sequence, Code: p.Code, Message: p.Message, Taken: p.Taken, Log: at.Sequence,
 	}
 }

@@ -24,6 +24,8 @@ type SessionInfo struct {
 	TaskCause  string             `json:"task_cause,omitzero"`
 	// Pending are the tool calls that wait for a decision, oldest first.
 	Pending []PendingApproval `json:"pending,omitzero"`
+	// Queue are the tasks that wait, oldest first.
+	Queue []*schemas.TaskQueued `json:"queue,omitzero"`
 	// Usage is the session's total.
 	Usage schemas.TokenCounts `json:"usage"`
 	// Tasks counts finished tasks, Turns committed requests outside of compactions, Messages
@@ -121,6 +123,15 @@ func (s *Store) info(ref schemas.SessionRef, st sessionState) (SessionInfo, erro
 		}
 		if request, ok := m.Payload.(*schemas.ApprovalRequest); found && ok {
 			info.Pending = append(info.Pending, PendingApproval{Position: p.At, Request: request})
+		}
+	}
+	for _, q := range sum.Queue {
+		m, found, err := s.message(ref, q.At)
+		if err != nil {
+			return info, err
+		}
+		if task, ok := m.Payload.(*schemas.TaskQueued); found && ok {
+			info.Queue = append(info.Queue, task)
 		}
 	}
 	return info, nil

@@ -40,6 +40,7 @@ type summary struct {
 	TaskStatus schemas.StopReason `json:"task_status,omitzero"`
 	TaskCause  string             `json:"task_cause,omitzero"`
 	Pending    []pending          `json:"pending,omitzero"`
+	Queue      []queued           `json:"queue,omitzero"`
 
 	Usage    schemas.TokenCounts `json:"usage,omitzero"`
 	Tasks    int64               `json:"tasks,omitzero"`
@@ -50,6 +51,12 @@ type summary struct {
 // pending is an approval request without decision: the call, and where the request stands.
 type pending struct {
 	Call string           `json:"call"`
+	At   schemas.Position `json:"at"`
+}
+
+// queued is a task that waits, and where it says so.
+type queued struct {
+	Task string           `json:"task"`
 	At   schemas.Position `json:"at"`
 }
 
@@ -89,6 +96,10 @@ func (s *summary) fold(at schemas.Position, m schemas.Message) {
 		s.Compacting = false
 	case *schemas.Abort:
 		s.Pending = nil
+	case *schemas.TaskQueued:
+		s.Queue = append(s.Queue, queued{Task: p.TaskID, At: at})
+	case *schemas.TaskDequeued:
+		s.Queue = slices.DeleteFunc(s.Queue, func(q queued) bool { return q.Task == p.TaskID })
 	case *schemas.TaskEnd:
 		s.foldTaskEnd(p)
 	}

@@ -23,7 +23,7 @@
 //	finish                                 # the stream is finished here
 //
 // Words with blanks are quoted as in Go. Members that have no place of their own follow as
-// name=value: stop_reason, attempt, error_message, retry_in_ms, cause, code, sender. The rules that a line is
+// name=value: stop_reason, attempt, error_message, retry_in_ms, cause, code, sender, steers. The rules that a line is
 // expected to break follow a "!":
 //
 //	event request_end completed  ! usage-then-end

@@ -181,6 +181,14 @@ func (l *line) event(p schemas.Payload) {
 		if p.Code != schemas.CodeApplied {
 			l.name("code", string(p.Code))
 		}
+	case *schemas.TaskQueued:
+		l.add(p.TaskID)
+		l.quote(p.Task.Prompt)
+		if p.Steers {
+			l.name("steers", "true")
+		}
+	case *schemas.TaskDequeued:
+		l.add(p.TaskID, string(p.Cause))
 	case *schemas.TaskEnd:
 		l.add(string(p.Status))
 		l.name("cause", p.Cause)

@@ -42,7 +42,7 @@ func (a *args) number(name string) int {
 func (a *args) reason() schemas.StopReason { return schemas.StopReason(a.take("stop_reason")) }
 
 // namedMembers are the members that lines may give by name.
-const namedMembers = " stop_reason attempt error_message retry_in_ms cause code sender request session "
+const namedMembers = " stop_reason attempt error_message retry_in_ms cause code sender steers request session "
 
 func newArgs(words []string) *args {
 	a := &args{named: map[string]string{}}
@@ -173,6 +173,10 @@ func parseEvent(a *args) schemas.Payload {
 		return &schemas.CommandOutcome{CommandID: a.next(), Code: cmp.Or(schemas.Code(a.take("code")), schemas.CodeApplied)}
 	case schemas.KindCheckpoint:
 		return &schemas.Checkpoint{}
+	case schemas.KindTaskQueued:
+		return &schemas.TaskQueued{TaskID: a.next(), Task: schemas.TaskBody{Prompt: a.next()}, Steers: a.take("steers") != ""}
+	case schemas.KindTaskDequeued:
+		return &schemas.TaskDequeued{TaskID: a.next(), Cause: schemas.DequeueCause(a.next())}
 	case schemas.KindTaskEnd:
 		return &schemas.TaskEnd{Status: schemas.StopReason(a.next()), Cause: a.take("cause")}
 	default: // of a newer version

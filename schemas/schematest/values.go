@@ -23,7 +23,10 @@ var enums = map[reflect.Type][]string{
 	reflect.TypeFor[schemas.ApprovalMode](): {"allow-all", "deny-all", "read-only", "always-ask"},
 	reflect.TypeFor[schemas.LoopAction]():   {"warn", "continue", "terminate"},
 	reflect.TypeFor[schemas.RecordState]():  {"queued", "started", "done", "withdrawn"},
-	reflect.TypeFor[schemas.CommandType]():  {"create", "task", "wake", "approve", "abort", "set", "retry_now", "deadline"},
+	reflect.TypeFor[schemas.CommandType]():  {"create", "task", "wake", "approve", "abort", "set", "retry_now", "deadline", "steer", "withdraw"},
+	reflect.TypeFor[schemas.WhenBusy]():     {"reject", "queue", "steer"},
+	reflect.TypeFor[schemas.Taken]():        {"started", "queued", "steering"},
+	reflect.TypeFor[schemas.DequeueCause](): {"started", "steering", "withdrawn"},
 	reflect.TypeFor[schemas.Kind]():         {"text", "thinking", "tool_call"},
 	reflect.TypeFor[schemas.Code]():         {"applied", "invalid", "not_found", "brand_new"},
 }
@@ -41,6 +44,7 @@ var special = map[string]func(*rapid.T) any{
 	"TaskBody.Prompt":                text("x", "list <files> & more"),
 	"ApproveBody.ToolCallID":         name,
 	"DeadlineBody.ToolCallID":        name,
+	"WithdrawBody.TaskID":            name,
 	"ApproveBody.Decision":           func(*rapid.T) any { return schemas.DecisionDeny },
 	"ToolUseBlock.Type":              text("tool_use"),
 	"ToolUseBlock.Input":             inputs,
@@ -157,7 +161,8 @@ func Payloads() []schemas.Payload {
 		&schemas.ApprovalRequest{}, &schemas.ApprovalDecision{}, &schemas.TokenUsage{},
 		&schemas.CompactionBegin{}, &schemas.CompactionEnd{}, &schemas.Abort{}, &schemas.Subagent{},
 		&schemas.LoopDetected{}, &schemas.BudgetExceeded{}, &schemas.OwnerChanged{},
-		&schemas.SessionChanged{}, &schemas.CommandOutcome{}, &schemas.Checkpoint{}, &schemas.TaskEnd{},
+		&schemas.SessionChanged{}, &schemas.CommandOutcome{}, &schemas.Checkpoint{},
+		&schemas.TaskQueued{}, &schemas.TaskDequeued{}, &schemas.TaskEnd{},
 	}
 }
 

@@ -43,7 +43,7 @@ func (st *step) finishAbort() {
 		}
 	}
 	st.emit(&schemas.Abort{Reason: t.AbortReason})
-	st.emit(&schemas.TaskEnd{Status: schemas.StopAborted, Cause: "user"})
+	st.endTask(&schemas.TaskEnd{Status: schemas.StopAborted, Cause: "user"})
 }
 
 // gaveUp ends the task as failed for a reason of the engine's own. Nothing is left unpaired: what
@@ -74,5 +74,5 @@ func (st *step) gaveUp(e GaveUp) {
 		}
 	}
 	st.emit(&schemas.Abort{Reason: message})
-	st.emit(&schemas.TaskEnd{Status: schemas.StopFailed, Cause: "engine", ErrorInfo: &schemas.ErrorInfo{Kind: "engine", Message: message}})
+	st.endTask(&schemas.TaskEnd{Status: schemas.StopFailed, Cause: "engine", ErrorInfo: &schemas.ErrorInfo{Kind: "engine", Message: message}})
 }

@@ -30,6 +30,10 @@ func (s *State) Apply(m schemas.Message) {
 		s.applyCheckpoint(p)
 	case *schemas.TokenUsage:
 		s.applyUsage(p)
+	case *schemas.TaskQueued:
+		s.applyQueued(p)
+	case *schemas.TaskDequeued:
+		s.applyDequeued(p)
 	case *schemas.TaskEnd:
 		s.endTask()
 	case *schemas.Text:
@@ -67,7 +71,7 @@ func (s *State) applyOutcome(p *schemas.CommandOutcome) {
 	if p.Code != schemas.CodeApplied {
 		return
 	}
-	s.lastApplied = p.CommandID
+	s.opener = p.CommandID
 	t := s.Task
 	if t == nil {
 		return
@@ -92,7 +96,7 @@ func (s *State) applyTools(tools []schemas.ToolDefinition) {
 func (s *State) applyPrompt(m schemas.Message) {
 	s.Context = append(s.Context, m)
 	if s.Task == nil {
-		s.Task = &Task{ID: s.lastApplied}
+		s.Task = &Task{ID: s.opener}
 	}
 }
 
@@ -145,13 +149,22 @@ func (s *State) applyModel(m schemas.Message) {
 // beginRequest closes what the one before left for the context, then opens the next.
 func (s *State) beginRequest(p *schemas.RequestBegin) {
 	t := s.Task
-	s.foldOutputs()
-	s.closeTurn()
+	s.closeRequest()
 	attempt := max(p.Attempt, 1)
 	if attempt == 1 {
 		t.Turn++
 	}
 	t.Request = &Request{Attempt: attempt, Open: true}
+}
+
+// closeRequest adds to the context what the newest request has left for it, once.
+func (s *State) closeRequest() {
+	if s.Task == nil || s.Task.Request == nil || s.Task.Request.folded {
+		return
+	}
+	s.foldOutputs()
+	s.closeTurn()
+	s.Task.Request.folded = true
 }
 
 func (s *State) endRequest(p *schemas.RequestEnd) {
@@ -242,7 +255,7 @@ func (s *State) endTask() {
 	if t == nil {
 		return
 	}
-	if r := t.Request; r != nil {
+	if r := t.Request; r != nil && !r.folded {
 		switch {
 		case r.Status == schemas.StopCompleted:
 			s.foldOutputs()
@@ -255,6 +268,10 @@ func (s *State) endTask() {
 		}
 	}
 	s.Task = nil
+	s.Queue = slices.Clone(s.Queue)
+	for i := range s.Queue {
+		s.Queue[i].Steers = false // what it was to steer is over
+	}
 }
 
 // applyStream folds what the model streams: fragments, then the complete message.

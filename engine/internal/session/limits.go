@@ -65,7 +65,7 @@ func (s *State) overBudget() *schemas.BudgetExceeded {
 // firstTurn begins the task's first request, unless tasks before have used up the session's budget.
 func (st *step) firstTurn() {
 	if over := st.overBudget(); over != nil {
-		st.emit(&schemas.TaskEnd{Status: schemas.StopFailed, Cause: schemas.CauseBudget, ErrorInfo: &schemas.ErrorInfo{
+		st.endTask(&schemas.TaskEnd{Status: schemas.StopFailed, Cause: schemas.CauseBudget, ErrorInfo: &schemas.ErrorInfo{
 			Kind: "input", Message: fmt.Sprintf("the session has used %.0f of its %.0f tokens", over.Used, over.Limit),
 		}})
 		return
@@ -79,12 +79,12 @@ func (st *step) nextTurn() {
 	t, limits := st.Task, st.limits()
 	switch {
 	case st.loopEnds():
-		st.emit(&schemas.TaskEnd{Status: schemas.StopFailed, Cause: schemas.CauseLoop})
+		st.endTask(&schemas.TaskEnd{Status: schemas.StopFailed, Cause: schemas.CauseLoop})
 	case t.OverBudget:
-		st.emit(&schemas.TaskEnd{Status: schemas.StopCompleted, Cause: schemas.CauseBudget})
+		st.endTask(&schemas.TaskEnd{Status: schemas.StopCompleted, Cause: schemas.CauseBudget})
 	case limits.MaxTurns > 0 && t.Turn >= limits.MaxTurns:
 		st.noticeMaxTurns(limits.MaxTurns)
-		st.emit(&schemas.TaskEnd{Status: schemas.StopFailed, Cause: schemas.CauseMaxTurns})
+		st.endTask(&schemas.TaskEnd{Status: schemas.StopFailed, Cause: schemas.CauseMaxTurns})
 	default:
 		st.begin(1)
 	}

@@ -21,6 +21,7 @@ const (
 
 // begin opens a request and calls the model.
 func (st *step) begin(attempt int) {
+	st.joinSteering()
 	p := &schemas.RequestBegin{}
 	if attempt > 1 {
 		p.Attempt = attempt

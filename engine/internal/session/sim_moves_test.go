@@ -111,9 +111,9 @@ func (w *world) moves(faults bool) map[string]func() {
 			mode := rapid.SampledFrom(modes).Draw(w.t, "mode")
 			w.command(schemas.CommandSet, func(k *schemas.Command) { k.Set = &schemas.SetBody{ApprovalMode: mode} })
 		}
-		m["task"] = func() {
-			w.command(schemas.CommandTask, func(k *schemas.Command) { k.Task = &schemas.TaskBody{Prompt: "go"} })
-		}
+	}
+	if w.state.Meta != nil {
+		w.promptMoves(m, faults)
 	}
 	if !faults {
 		return m
@@ -125,7 +125,10 @@ func (w *world) moves(faults bool) map[string]func() {
 	}
 	m["checkpoint"] = func() { w.step(CheckpointDue{}) }
 	if w.state.Task != nil {
-		m["abort"] = func() { w.command(schemas.CommandAbort, nil) }
+		m["abort"] = func() {
+			drop := rapid.Bool().Draw(w.t, "drop the queue")
+			w.command(schemas.CommandAbort, func(k *schemas.Command) { k.Abort = &schemas.AbortBody{DropQueue: drop} })
+		}
 		m["give up"] = func() { w.step(GaveUp{Message: "taken over too often", Lost: w.lost()}) }
 	}
 	return m

@@ -329,5 +329,6 @@ func TestAnySchedule(t *testing.T) {
 			}
 		}
 		w.checkOutcomes()
+		w.checkPrompts()
 	})
 }

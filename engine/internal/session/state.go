@@ -28,9 +28,12 @@ type State struct {
 	Usage schemas.TokenCounts
 	// Task is the open task, nil at rest.
 	Task *Task
+	// Queue is what waits for it, in the order in which it was asked for.
+	Queue []Queued
 
-	// lastApplied is the command of the newest applied outcome: it names the task a prompt opens.
-	lastApplied string
+	// opener names the task a prompt opens: the command of the newest applied outcome, or the
+	// newest task to leave the queue.
+	opener string
 
 	// What follows belongs to the owner and is not in the log.
 
@@ -91,9 +94,10 @@ type Request struct {
 	// Calls are its tool calls, in call order.
 	Calls []*Call
 
-	torn bool              // fragments since the last certain point may be missing
-	ids  map[string]string // the provider's call ids to the engine's
-	stop *schemas.Message  // the open segment's stop, which waits for the complete message
+	folded bool              // its outputs are in the context
+	torn   bool              // fragments since the last certain point may be missing
+	ids    map[string]string // the provider's call ids to the engine's
+	stop   *schemas.Message  // the open segment's stop, which waits for the complete message
 }
 
 // Segment is a message of the model that is still being streamed.

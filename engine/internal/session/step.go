@@ -193,6 +193,9 @@ func (s *State) Step(now time.Time, event Event) Output {
 		st.gaveUp(e)
 	}
 	st.advance()
+	for st.startNext() {
+		st.advance()
+	}
 	st.keepDeadline()
 	return st.out
 }
@@ -231,9 +234,11 @@ func (st *step) command(e CommandReceived) {
 	case schemas.CommandCreate:
 		st.outcome(e, schemas.CodeApplied, "")
 		st.create(c)
-	case schemas.CommandTask:
+	case schemas.CommandTask, schemas.CommandSteer:
+		st.takeTask(e)
+	case schemas.CommandWithdraw:
 		st.outcome(e, schemas.CodeApplied, "")
-		st.note(schemas.UserText(c.Task.Prompt))
+		st.dequeue(Queued{ID: c.Withdraw.TaskID}, schemas.DequeuedWithdrawn)
 	case schemas.CommandApprove:
 		st.outcome(e, schemas.CodeApplied, "")
 		st.decide(st.call(c.Approve.ToolCallID), c.Approve.Decision)
@@ -255,6 +260,9 @@ func (st *step) command(e CommandReceived) {
 		}
 		already := st.Task.Aborting
 		st.outcome(e, schemas.CodeApplied, reason)
+		if c.Abort != nil && c.Abort.DropQueue {
+			st.dropQueue()
+		}
 		if !already {
 			st.abort()
 		}
@@ -273,10 +281,10 @@ func (st *step) refuse(c *schemas.Command, at time.Time) *schemas.Error {
 		return schemas.Errorf(schemas.CodeUnknownSession, "there is no session %s", st.Session.ID)
 	}
 	switch c.Type {
-	case schemas.CommandTask:
-		if st.Task != nil {
-			return schemas.Errorf(schemas.CodeTaskInProgress, "session %s runs a task already", st.Session.ID)
-		}
+	case schemas.CommandTask, schemas.CommandSteer:
+		return st.refuseTask(c)
+	case schemas.CommandWithdraw:
+		return st.refuseWithdrawal(c.Withdraw.TaskID)
 	case schemas.CommandAbort:
 		if st.Task == nil {
 			return schemas.Errorf(schemas.CodeNotRunning, "session %s runs no task", st.Session.ID)
@@ -295,10 +303,20 @@ func (st *step) refuse(c *schemas.Command, at time.Time) *schemas.Error {
 }
 
 func (st *step) outcome(e CommandReceived, code schemas.Code, message string) {
+	st.answer(e, schemas.Outcome{Code: code, Message: message})
+}
+
+// taken is the outcome of a prompt that is applied.
+func (st *step) taken(e CommandReceived, how schemas.Taken) {
+	st.answer(e, schemas.Outcome{Code: schemas.CodeApplied, Taken: how})
+}
+
+func (st *step) answer(e CommandReceived, o schemas.Outcome) {
+	o.CommandID, o.Sequence = e.Command.ID, e.Sequence
 	st.note(&schemas.CommandOutcome{
-		CommandID: e.Command.ID, Command: e.Command.Type, Sequence: e.Sequence, Code: code, Message: message,
+		CommandID: o.CommandID, Command: e.Command.Type, Sequence: o.Sequence, Code: o.Code, Message: o.Message, Taken: o.Taken,
 	})
-	st.do(Answer{schemas.Outcome{CommandID: e.Command.ID, Sequence: e.Sequence, Code: code, Message: message}})
+	st.do(Answer{o})
 }
 
 func (st *step) create(c *schemas.Command) {
@@ -352,14 +370,14 @@ func (st *step) advance() {
 		return
 	}
 	switch {
-	case r.Status == schemas.StopCompleted && len(r.Calls) == 0:
-		st.emit(&schemas.TaskEnd{Status: schemas.StopCompleted, Cause: "done"})
+	case r.Status == schemas.StopCompleted && len(r.Calls) == 0 && !st.steered() && !r.folded:
+		st.endTask(&schemas.TaskEnd{Status: schemas.StopCompleted, Cause: "done"})
 	case r.Status == schemas.StopCompleted:
 		st.nextTurn()
 	case t.OverBudget && climbs(r.Status, r.Attempt): // else it would have been tried again
 		st.emit(&schemas.TaskEnd{Status: r.Status, Cause: schemas.CauseBudget, ErrorInfo: r.Failure})
 	case r.RetryInMS == 0:
-		st.emit(&schemas.TaskEnd{Status: r.Status, Cause: r.Failure.Kind, ErrorInfo: r.Failure})
+		st.endTask(&schemas.TaskEnd{Status: r.Status, Cause: r.Failure.Kind, ErrorInfo: r.Failure})
 	case !st.waiting:
 		st.begin(r.Attempt + 1)
 	}
