@@ -96,7 +96,7 @@ func (s *stage) play(c timelinetest.Cue) {
 		s.hands[c.Arg(0)] = s.toolrunner(c.Arg(0))
 	case "lose":
 		s.lose(c.Arg(0))
-	case "create", "prompt", "allow", "deny", "abort", "set", "retry_now":
+	case "create", "prompt", "allow", "deny", "abort", "set", "retry_now", "queue", "steer", "withdraw":
 		s.command(c)
 	case "reached":
 		s.reached(c.Arg(0))

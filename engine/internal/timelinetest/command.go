@@ -15,7 +15,7 @@ type Commands struct {
 // IsCommand reports that the step sends a command.
 func (c Cue) IsCommand() bool {
 	switch c.Verb {
-	case "create", "prompt", "allow", "deny", "abort", "set", "retry_now":
+	case "create", "prompt", "allow", "deny", "abort", "set", "retry_now", "queue", "steer", "withdraw":
 		return true
 	}
 	return false
@@ -40,8 +40,17 @@ func (k *Commands) Command(c Cue, ref schemas.SessionRef, call func(name string)
 	case "prompt":
 		m.Type, m.Task = schemas.CommandTask, &schemas.TaskBody{Prompt: c.Arg(0)}
 		effect = fmt.Sprintf("trace user %q", c.Arg(0))
+	case "queue":
+		m.Type, m.Task = schemas.CommandTask, &schemas.TaskBody{Prompt: c.Arg(0), WhenBusy: schemas.BusyQueue}
+		effect = "trace event task_queued " + m.ID
+	case "steer":
+		m.Task = &schemas.TaskBody{Prompt: c.Arg(0)}
+		effect = "trace event task_queued " + m.ID
+	case "withdraw":
+		m.Withdraw = &schemas.WithdrawBody{TaskID: c.Arg(0)}
+		effect = "trace event task_dequeued " + c.Arg(0) + " withdrawn"
 	case "abort":
-		m.Abort = &schemas.AbortBody{Reason: c.Arg(0)}
+		m.Abort = &schemas.AbortBody{Reason: c.Arg(0), DropQueue: c.Arg(1) == "drop_queue"}
 	case "allow", "deny":
 		m.Type, m.Approve = schemas.CommandApprove, &schemas.ApproveBody{ToolCallID: call(c.Arg(0)), Decision: schemas.Decision(c.Verb)}
 		effect = "event approval_decision " + c.Verb + " " + c.Arg(0)

@@ -70,6 +70,8 @@ func sharesFrame(before, m schemas.Message) bool {
 	switch m.Payload.(type) {
 	case *schemas.RequestEnd:
 		return before.Kind() == schemas.KindTokenUsage
+	case *schemas.TaskDequeued:
+		return before.Kind() == schemas.KindTaskEnd
 	case *schemas.BudgetExceeded, *schemas.LoopDetected:
 		return true
 	}
