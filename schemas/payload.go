@@ -498,7 +498,8 @@ type TaskQueued struct {
 	Extra  jsontext.Value `json:",embed"`
 }
 
-// TaskDequeued says that a task waits no longer. Its prompt follows, unless it was withdrawn.
+// TaskDequeued says that a task waits no longer. Its prompt follows, unless it was withdrawn; so
+// it also tells watchers, who see no prompts, which task begins.
 type TaskDequeued struct {
 	TaskID string         `json:"task_id"`
 	Cause  DequeueCause   `json:"cause"`

@@ -115,6 +115,8 @@ type BudgetExceededInfo struct {
 
 // TaskResult is all that came of a task.
 type TaskResult struct {
+	// TaskID is the id of the command that started it.
+	TaskID string `json:"taskId,omitzero"`
 	// Success is set if the task completed; one that was aborted or ran out of turns did not.
 	Success bool `json:"success"`
 	// Output is the text of the last turn; it may be empty.
@@ -182,6 +184,8 @@ func (u TaskUsage) Add(w TaskUsage) TaskUsage {
 
 // TaskFailure says what went wrong, for people.
 type TaskFailure struct {
+	// TaskID is the id of the command that started the task.
+	TaskID  string `json:"taskId,omitzero"`
 	Message string `json:"message"`
 }
 

@@ -348,7 +348,7 @@ func (v *TurnView) taskEnd(p *TaskEnd) {
 	}
 	v.closeTurn()
 	r := &v.result
-	r.Success = p.Status == StopCompleted
+	r.TaskID, r.Success = p.TaskID, p.Status == StopCompleted
 	switch p.Cause {
 	case CauseUser:
 		r.Aborted = true
@@ -377,5 +377,5 @@ func (v *TurnView) failed(p *TaskEnd) {
 			Kind: e.Kind, Provider: e.Provider, Retryable: e.Retryable, StatusCode: e.StatusCode, Message: e.Message,
 		}
 	}
-	v.out = append(v.out, TurnEvent{Type: TurnError, Data: &TaskFailure{Message: info.Message}, ErrorInfo: info})
+	v.out = append(v.out, TurnEvent{Type: TurnError, Data: &TaskFailure{TaskID: p.TaskID, Message: info.Message}, ErrorInfo: info})
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -28,6 +29,10 @@ type runOptions struct {
 	view    string
 	json    bool
 	limits  schemas.Limits
+	// approvalTimeout is how long a call waits for a decision; 0: without end.
+	approvalTimeout time.Duration
+	session         string // an existing one
+	whenBusy        string
 }
 
 // The views of a run.
@@ -69,6 +74,9 @@ func runCommand() *cobra.Command {
 	cmd.Flags().StringVar(&o.system, "system", "", "system prompt")
 	cmd.Flags().IntVar(&o.limits.MaxTurns, "max-turns", 0, fmt.Sprintf("turns the task may take, -1 for any number (default %d)", schemas.DefaultMaxTurns))
 	cmd.Flags().Int64Var(&o.limits.MaxTokensTask, "max-tokens", 0, "tokens the task may use, 0 for any number; the request that goes over is the last")
+	cmd.Flags().DurationVar(&o.approvalTimeout, "approval-timeout", 0, "deny a tool call that nobody decides on in that time; 0: wait without end")
+	cmd.Flags().StringVar(&o.session, "session", "", "run the prompt in this session of the server instead of a new one, which --model, --approve, --system and limits would be for")
+	cmd.Flags().StringVar(&o.whenBusy, "when-busy", string(schemas.BusyReject), "while the session runs another task: reject, queue (wait for its end) or steer (join it)")
 	cmd.Flags().StringVar(&o.view, "view", viewStream, "stream shows everything as it comes, turns what each turn came to")
 	cmd.Flags().BoolVar(&o.json, "json", false, "print every message of the stream, or event of the turns, one JSON object a line")
 	return cmd
@@ -112,6 +120,9 @@ func (o *runOptions) run(ctx context.Context, prompt string, c console) (err err
 	if prompt == "" {
 		return cli.Usage("the prompt is empty")
 	}
+	if err := o.checkSession(); err != nil {
+		return err
+	}
 	api := o.server.api()
 	if api == nil {
 		if o.stack.log, err = cli.Logger(o.logs, c.err); err != nil {
@@ -140,36 +151,44 @@ type promptRun struct {
 	decided map[string]bool // the calls this run has decided on, in the view of turns
 	// failure says why the task did not complete; empty if it did.
 	failure string
+	// task is the one to follow; empty: whichever ends first.
+	task string
+	// waiting is set while it has not begun.
+	waiting atomic.Bool
 }
+
+// ours reports that the task is the one to follow.
+func (r *promptRun) ours(task string) bool { return r.task == "" || task == "" || task == r.task }
 
 // abortBound is how long an interrupted run waits for its task to end.
 const abortBound = 5 * time.Second
 
 func (r *promptRun) run(ctx context.Context, o *runOptions, prompt string) error {
-	var created struct {
-		Session struct {
-			ID string `json:"id"`
-		} `json:"session"`
+	if err := r.open(ctx, o); err != nil {
+		return err
 	}
-	err := r.api.call(ctx, "/v1/sessions", map[string]any{
-		"model": o.model, "approval_mode": o.approve, "system_prompt": o.system, "limits": o.limits,
-	}, &created)
-	if err != nil {
-		return fmt.Errorf("create a session: %w", err)
-	}
-	r.session = created.Session.ID
-	fmt.Fprintf(r.console.err, "session %s\n", r.session)
 	var started struct {
-		Cursor string `json:"cursor"`
+		Cursor    string        `json:"cursor"`
+		CommandID string        `json:"command_id"`
+		Taken     schemas.Taken `json:"taken"`
 	}
-	if err := r.api.call(ctx, r.path("tasks"), map[string]any{"prompt": prompt}, &started); err != nil {
+	if err := r.api.call(ctx, r.path("tasks"), map[string]any{"prompt": prompt, "when_busy": o.whenBusy}, &started); err != nil {
 		return fmt.Errorf("start the task: %w", err)
 	}
+	if started.Taken != schemas.TakenSteering {
+		r.task = started.CommandID
+	}
+	r.waiting.Store(started.Taken == schemas.TakenQueued)
 	// Interrupted, the task is aborted and its end awaited; only a second signal ends the process.
 	following, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	stopAbort := context.AfterFunc(ctx, func() { r.abort(following, cancel) })
 	defer stopAbort()
+	if r.waiting.Load() {
+		if err := r.awaitTurn(following, &started.Cursor); err != nil {
+			return err
+		}
+	}
 	path, take := r.path("stream"), r.take
 	if o.view == viewTurns {
 		path, take = path+"?view="+viewTurns, r.takeTurns
@@ -206,7 +225,7 @@ func (r *promptRun) path(what string) string { return "/v1/sessions/" + r.sessio
 
 func (r *promptRun) abort(ctx context.Context, giveUp context.CancelFunc) {
 	fmt.Fprintln(r.console.err, "aborting")
-	if err := r.api.call(ctx, r.path("abort"), map[string]any{"reason": "interrupted"}, nil); err != nil {
+	if err := r.stop(ctx); err != nil {
 		fmt.Fprintf(r.console.err, "abort: %v\n", err)
 	}
 	select {
@@ -236,6 +255,9 @@ func (r *promptRun) take(ctx context.Context, e event) error {
 	case *schemas.ApprovalRequest:
 		return r.decide(ctx, pendingCall{ToolCallID: p.ToolCallID, Name: p.Name, Arguments: p.Arguments, Hash: p.Hash})
 	case *schemas.TaskEnd:
+		if !r.ours(p.TaskID) {
+			return nil
+		}
 		r.failure = why(p)
 		return errStop
 	}

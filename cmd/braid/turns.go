@@ -33,9 +33,15 @@ func (r *promptRun) takeTurns(ctx context.Context, e event) error {
 	r.show.turn(e.data, t)
 	switch d := t.Data.(type) {
 	case *schemas.TaskResult:
+		if !r.ours(d.TaskID) {
+			return nil
+		}
 		r.failure = whyNot(d)
 		return errStop
 	case *schemas.TaskFailure:
+		if !r.ours(d.TaskID) {
+			return nil
+		}
 		r.failure = d.Message
 		return errStop
 	}

@@ -172,6 +172,10 @@ func renderMessage(m schemas.Message) string {
 		return fmt.Sprintf("end %s %d %d", p.Status, max(p.Attempt, 1), p.RetryInMS)
 	case *schemas.CommandOutcome:
 		return "outcome " + string(p.Code)
+	case *schemas.TaskQueued:
+		return "queued " + p.TaskID
+	case *schemas.TaskDequeued:
+		return "dequeued " + string(p.Cause) + " " + p.TaskID
 	case *schemas.Abort:
 		return "abort " + p.Reason
 	case *schemas.TaskEnd:

@@ -87,7 +87,7 @@ func (st *step) prompt(task schemas.TaskBody) { st.note(schemas.UserText(task.Pr
 
 // dequeue says why a task waits no longer.
 func (st *step) dequeue(q Queued, cause schemas.DequeueCause) {
-	st.note(&schemas.TaskDequeued{TaskID: q.ID, Cause: cause})
+	st.emit(&schemas.TaskDequeued{TaskID: q.ID, Cause: cause})
 }
 
 // joinSteering adds what steers the task to it. Its next request follows.

@@ -48,7 +48,7 @@ func (k *Commands) Command(c Cue, ref schemas.SessionRef, call func(name string)
 		effect = "trace event task_queued " + m.ID
 	case "withdraw":
 		m.Withdraw = &schemas.WithdrawBody{TaskID: c.Arg(0)}
-		effect = "trace event task_dequeued " + c.Arg(0) + " withdrawn"
+		effect = "event task_dequeued " + c.Arg(0) + " withdrawn"
 	case "abort":
 		m.Abort = &schemas.AbortBody{Reason: c.Arg(0), DropQueue: c.Arg(1) == "drop_queue"}
 	case "allow", "deny":

@@ -1,0 +1,155 @@
+package main
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"braid/bus"
+	"braid/internal/cli"
+	"braid/schemas"
+)
+
+// busySession is a session of a whole system whose task waits for a person.
+type busySession struct {
+	t    *testing.T
+	url  string
+	api  *apiClient
+	path string
+}
+
+func newBusySession(t *testing.T) *busySession {
+	t.Helper()
+	url := devServer(t, "--data", t.TempDir())
+	b := &busySession{t: t, url: url, api: (&serverFlags{url: url}).api(), path: "/v1/sessions/s"}
+	t.Cleanup(b.api.close)
+	b.post("/v1/sessions", map[string]any{"id": "s", "model": "shell/demo", "approval_mode": "always-ask"}, nil)
+	var first accepted
+	if b.post(b.path+"/tasks", map[string]any{"prompt": "$ echo one"}, &first); first.Taken != schemas.TakenStarted {
+		t.Fatalf("the first: %+v", first)
+	}
+	return b
+}
+
+// accepted is what the gateway says of a prompt.
+type accepted struct {
+	CommandID string             `json:"command_id"`
+	Taken     schemas.Taken      `json:"taken"`
+	Result    *schemas.TurnEvent `json:"result"`
+}
+
+func (b *busySession) post(path string, body, out any) {
+	b.t.Helper()
+	if err := b.api.call(context.Background(), path, body, out); err != nil {
+		b.t.Errorf("%s: %v", path, err)
+	}
+}
+
+// shown is the session as the gateway shows it.
+type shown struct {
+	State   string           `json:"state"`
+	Pending []pendingCall    `json:"pending"`
+	Queue   []bus.QueuedTask `json:"queue"`
+}
+
+// await waits until the session is shown so.
+func (b *busySession) await(what string, holds func(shown) bool) shown {
+	b.t.Helper()
+	var seen struct {
+		Session shown `json:"session"`
+	}
+	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); {
+		var text strings.Builder
+		if err := b.api.copy(context.Background(), b.path, &text); err != nil {
+			b.t.Fatal(err)
+		}
+		if err := schemas.DecodeJSON([]byte(text.String()), &seen); err != nil {
+			b.t.Fatal(err)
+		}
+		if holds(seen.Session) {
+			return seen.Session
+		}
+	}
+	b.t.Fatalf("%s: %+v", what, seen.Session)
+	return shown{}
+}
+
+func (b *busySession) refused(code schemas.Code, method, path string, body any) {
+	b.t.Helper()
+	response, err := b.api.do(context.Background(), method, path, body, nil)
+	if err == nil {
+		response.Body.Close()
+	}
+	if e, ok := err.(*schemas.Error); !ok || e.Code != code {
+		b.t.Errorf("%s %s: %v, want %s", method, path, err, code)
+	}
+}
+
+// A busy session refuses a prompt, or has it wait, be seen and be taken back, as its sender says.
+func TestPromptsForABusySession(t *testing.T) {
+	b := newBusySession(t)
+	b.refused(schemas.CodeTaskInProgress, http.MethodPost, b.path+"/tasks", map[string]any{"prompt": "now"})
+	b.refused(schemas.CodeInvalid, http.MethodPost, b.path+"/tasks", map[string]any{"prompt": "now", "when_busy": "hurry"})
+	b.refused(schemas.CodeInvalid, http.MethodPost, b.path+"/tasks?wait=1h", map[string]any{"prompt": "now"})
+	var waits, steers accepted
+	b.post(b.path+"/tasks", map[string]any{"prompt": "wait", "when_busy": "queue"}, &waits)
+	b.post(b.path+"/steer", map[string]any{"prompt": "rather not"}, &steers)
+	if waits.Taken != schemas.TakenQueued || steers.Taken != schemas.TakenSteering {
+		t.Errorf("taken: %+v, %+v", waits, steers)
+	}
+	s := b.await("both wait", func(s shown) bool { return len(s.Queue) == 2 })
+	want := []bus.QueuedTask{{TaskID: waits.CommandID, Prompt: "wait"}, {TaskID: steers.CommandID, Prompt: "rather not", Steers: true}}
+	if diff := cmp.Diff(want, s.Queue); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+	for _, task := range []string{waits.CommandID, steers.CommandID} {
+		response, err := b.api.do(context.Background(), http.MethodDelete, b.path+"/tasks/"+task, nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response.Body.Close()
+		b.refused(schemas.CodeNotPending, http.MethodDelete, b.path+"/tasks/"+task, nil)
+	}
+	b.post(b.path+"/abort", map[string]any{}, nil)
+	b.await("at rest", func(s shown) bool { return s.State == "idle" && len(s.Queue) == 0 })
+	b.refused(schemas.CodeNotRunning, http.MethodPost, b.path+"/steer", map[string]any{"prompt": "too late"})
+}
+
+// A run that waits for its turn shows nothing of the tasks before it, and decides on none of their
+// calls; a request that waits for its task gets what that came to.
+func TestRunsThatWait(t *testing.T) {
+	b := newBusySession(t)
+	first := b.await("a question", func(s shown) bool { return len(s.Pending) == 1 })
+	var waiting sync.WaitGroup
+	defer waiting.Wait()
+	waiting.Go(func() {
+		code, stdout, stderr := braid(t, "run", "--server", b.url, "--session", "s", "--when-busy", "queue", "just words")
+		if code != cli.ExitOK || strings.Contains(stdout, "one") || strings.Contains(stderr, "denied") || !strings.Contains(stderr, "waits") {
+			t.Errorf("run: %d\n%s%s", code, stdout, stderr)
+		}
+	})
+	b.await("the run waits", func(s shown) bool { return len(s.Queue) == 1 })
+	waiting.Go(func() {
+		var last accepted
+		b.post(b.path+"/tasks?wait=60", map[string]any{"prompt": "more words", "when_busy": "queue"}, &last)
+		if last.Result == nil || last.Result.Type != schemas.TurnDone || last.Result.Data.(*schemas.TaskResult).TaskID != last.CommandID {
+			t.Errorf("the last: %+v", last)
+		}
+	})
+	b.await("both wait", func(s shown) bool { return len(s.Queue) == 2 })
+	if s := b.await("the same question", func(shown) bool { return true }); !cmp.Equal(first.Pending, s.Pending) {
+		t.Errorf("the run decided: %+v", s.Pending)
+	}
+	var soon accepted
+	b.post(b.path+"/tasks?wait=0", map[string]any{"prompt": "at last", "when_busy": "queue"}, &soon)
+	if soon.Result != nil || soon.Taken != schemas.TakenQueued {
+		t.Errorf("not waited for: %+v", soon)
+	}
+	b.post(b.path+"/approvals/"+first.Pending[0].ToolCallID, map[string]any{"decision": "allow"}, nil)
+	b.await("at rest", func(s shown) bool { return s.State == "idle" && len(s.Queue) == 0 })
+}
