@@ -10,7 +10,9 @@ func (p *play) prompts(t schemas.CommandType, prompt string, busy schemas.WhenBu
 	return p.command(schemas.Command{Type: t, Task: &schemas.TaskBody{Prompt: prompt, WhenBusy: busy}})
 }
 
-func (p *play) queue(prompt string) *play { return p.prompts(schemas.CommandTask, prompt, schemas.BusyQueue) }
+func (p *play) queue(prompt string) *play {
+	return p.prompts(schemas.CommandTask, prompt, schemas.BusyQueue)
+}
 
 func (p *play) steer(prompt string) *play { return p.prompts(schemas.CommandSteer, prompt, "") }
 
@@ -22,8 +24,8 @@ func TestSteeringOutlivesItsTask(t *testing.T) {
 		ends func(*play)
 		end  []string
 	}{
-		{"a person aborts it", func(p *play) { p.abort() },
-			[]string{"outcome applied", "end aborted 1 0", "abort enough", "task aborted user"}},
+		{"a person aborts it", func(p *play) { p.abort().ended(schemas.StopAborted) },
+			[]string{"end aborted 1 0", "abort enough", "task aborted user"}},
 		{"its request fails for good", func(p *play) { p.ended(schemas.StopAuth) },
 			[]string{"end auth 1 0", "task auth provider"}},
 		{"the engine gives it up", func(p *play) { p.do(GaveUp{Message: "no"}) },

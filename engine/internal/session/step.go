@@ -375,7 +375,7 @@ func (st *step) advance() {
 	case r.Status == schemas.StopCompleted:
 		st.nextTurn()
 	case t.OverBudget && climbs(r.Status, r.Attempt): // else it would have been tried again
-		st.emit(&schemas.TaskEnd{Status: r.Status, Cause: schemas.CauseBudget, ErrorInfo: r.Failure})
+		st.endTask(&schemas.TaskEnd{Status: r.Status, Cause: schemas.CauseBudget, ErrorInfo: r.Failure})
 	case r.RetryInMS == 0:
 		st.endTask(&schemas.TaskEnd{Status: r.Status, Cause: r.Failure.Kind, ErrorInfo: r.Failure})
 	case !st.waiting:
