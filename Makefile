@@ -59,6 +59,7 @@ cover: ## measure coverage: a line a package, the total, and coverage/index.html
 
 soak: ## strike at running processes at random for SOAK, and try many schedules of the core
 	go test ./engine/internal/session -timeout 0 -count 1 -rapid.checks 100000
+	go test ./engine/internal/schedule -timeout 0 -count 1 -orders 3000 -seed $$RANDOM
 	go test ./internal/systemtest -run Chaos -timeout 0 -count 1 -v -args -chaos $(SOAK)
 
 verify: ## check formatting, modules and scripts: quick, before a commit

@@ -8,6 +8,7 @@ import (
 
 	"braid/bus/bustest"
 	"braid/engine/internal/session"
+	"braid/engine/internal/timelinetest"
 	"braid/schemas"
 )
 
@@ -30,7 +31,7 @@ func TestLostRecordsOfACallThatRan(t *testing.T) {
 	r := h.runner(e)
 	h.onLoop(r, func() {
 		r.startTool(session.StartTool{
-			Call: schemas.ToolCall{ToolCallID: "gone", Name: "write"}, Definition: handTools[1].WithDefaults(), Resumed: true, Attempt: 1, Offset: 5,
+			Call: schemas.ToolCall{ToolCallID: "gone", Name: "write"}, Definition: timelinetest.Tools()[1].WithDefaults(), Resumed: true, Attempt: 1, Offset: 5,
 		})
 	})
 	h.eventually("the call is not settled", func() bool {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"braid/bus"
+	"braid/engine/internal/timelinetest"
 	"braid/schemas"
 )
 
@@ -38,12 +39,6 @@ type handCall struct {
 	once    sync.Once
 }
 
-var handTools = []schemas.ToolDefinition{
-	{Name: "look", Description: "reads", Permission: schemas.PermissionRead, Retry: schemas.RetrySafe},
-	{Name: "write", Description: "changes", Permission: schemas.PermissionReadWrite},
-	{Name: "nobody", Description: "has no toolrunner", Pool: "empty", Permission: schemas.PermissionRead, QueueTimeoutMS: 100},
-}
-
 // toolrunner starts a hand.
 func (h *house) toolrunner(name string) *hand {
 	h.t.Helper()
@@ -53,7 +48,7 @@ func (h *house) toolrunner(name string) *hand {
 	if r.beat, err = r.conn.StartBeat(ctx, bus.KindToolrunner, name, nil); err != nil {
 		h.t.Fatal(err)
 	}
-	if err := r.conn.Announce(ctx, bus.Announcement{Project: ref.Project, Instance: name, Pools: []string{schemas.DefaultPool, "empty"}, Tools: handTools, Slots: 8}); err != nil {
+	if err := r.conn.Announce(ctx, bus.Announcement{Project: ref.Project, Instance: name, Pools: []string{schemas.DefaultPool, "empty"}, Tools: timelinetest.Tools(), Slots: 8}); err != nil {
 		h.t.Fatal(err)
 	}
 	stopControl, err := r.conn.ServeControl(name, r.control)

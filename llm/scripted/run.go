@@ -122,6 +122,9 @@ func (o *opPause) do(r *run) error {
 type opWait struct{ gate string }
 
 func (o *opWait) do(r *run) error {
+	if r.script.Wait != nil {
+		return r.script.Wait(r.ctx, o.gate)
+	}
 	g := r.script.gates[o.gate]
 	g.arrive()
 	select {
@@ -136,6 +139,9 @@ func (o *opWait) do(r *run) error {
 type opHang struct{ gate string }
 
 func (o *opHang) do(r *run) error {
+	if r.script.Wait != nil {
+		return r.script.Wait(context.WithoutCancel(r.ctx), o.gate)
+	}
 	g := r.script.gates[o.gate]
 	g.arrive()
 	<-g.open

@@ -16,6 +16,10 @@ import (
 type Script struct {
 	// Now is the clock that stamps messages; nil means time.Now. Set it before the first use.
 	Now func() time.Time
+	// Wait is what requests do at gates; nil means they wait until the gate is released, or ctx ends.
+	// A test that has no second goroutine tells here whether and when they go on; an error from it is
+	// that of ctx. Set it before the first use.
+	Wait func(ctx context.Context, gate string) error
 
 	file    string
 	repeat  bool

@@ -6,4 +6,5 @@
 //	script.go    its script, step by step
 //	command.go   the commands that steps send
 //	names.go     messages and inputs as a file shows them
+//	tools.go     the tools of its toolrunners
 package timelinetest

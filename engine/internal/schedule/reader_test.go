@@ -1,0 +1,187 @@
+package schedule
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"braid/engine/internal/timelinetest"
+	"braid/schemas"
+)
+
+// reader works out from the log alone what each model call must be sent. It knows the guarantees and
+// nothing of the core: what is committed counts, outputs stand in call order, and the model is told in
+// blocks of the harness what it will not remember.
+type reader struct {
+	names   *timelinetest.Names
+	meta    *schemas.SessionMeta
+	mode    schemas.ApprovalMode // as long as it is the first
+	context []string             // lines; a harness block is its mark, with what it must hold behind
+	request *requestRead
+	calls   map[string]*callRead
+	last    schemas.Entry
+	used    int64 // by all requests
+}
+
+type requestRead struct {
+	messages  []string
+	calls     []*callRead
+	committed bool
+	looped    bool
+}
+
+type callRead struct {
+	id        string
+	at        schemas.Position
+	asked     bool
+	decided   schemas.Decision
+	withdrawn bool
+	output    *schemas.ToolCallOutput
+}
+
+func (r *reader) line(p schemas.Payload) string {
+	return r.names.Line(schemas.Message{Type: schemas.TypeModel, Scope: schemas.ScopeAll, Payload: p})
+}
+
+func (r *reader) read(e schemas.Entry) (problem string) {
+	switch p := e.Message.Payload.(type) {
+	case *schemas.SessionMeta:
+		r.meta, r.mode = p, p.ApprovalMode
+	case *schemas.SessionChanged:
+		r.mode = ""
+	case *schemas.RequestBegin:
+		r.close(true)
+		r.request = &requestRead{}
+	case *schemas.LoopDetected:
+		r.request.looped = true
+	case *schemas.TokenUsage:
+		if r.used += p.Request.Total; r.used != p.Session.Total {
+			problem = "the session's total is not the sum of what its requests used"
+		}
+	case *schemas.RequestEnd:
+		r.end(p)
+	case *schemas.TaskEnd:
+		r.close(false)
+	case *schemas.ApprovalRequest:
+		r.calls[p.ToolCallID].asked = true
+	case *schemas.ApprovalDecision:
+		c := r.calls[p.ToolCallID]
+		c.decided = p.Decision
+		problem = r.promptly(c, e)
+	case *schemas.ToolCallOutput:
+		r.calls[p.ToolCallID].output = p
+	default:
+		r.model(e)
+	}
+	r.last = e
+	return problem
+}
+
+// model reads what models say, and prompts.
+func (r *reader) model(e schemas.Entry) {
+	if e.Message.Type != schemas.TypeModel || e.Message.Partial() {
+		return
+	}
+	line := r.line(e.Message.Payload)
+	if p, ok := e.Message.Payload.(*schemas.Text); ok && p.Role == schemas.RoleUser {
+		r.context = append(r.context, line)
+		return
+	}
+	if r.request == nil {
+		return // a notice
+	}
+	r.request.messages = append(r.request.messages, line)
+	if p, ok := e.Message.Payload.(*schemas.ToolCall); ok {
+		c := &callRead{id: p.ToolCallID, at: e.Position}
+		r.calls[p.ToolCallID] = c
+		r.request.calls = append(r.request.calls, c)
+	}
+}
+
+// promptly asserts that what nobody is asked about is decided in its call's frame, directly behind
+// it; unless loops are looked for, when it may have to wait.
+func (r *reader) promptly(c *callRead, e schemas.Entry) string {
+	if (r.mode != schemas.ApproveAll && r.mode != schemas.ApproveNone) || r.meta.Limits.LoopLimit > 0 {
+		return ""
+	}
+	if p, ok := r.last.Message.Payload.(*schemas.ToolCall); ok && p.ToolCallID == c.id && c.at.Sequence == e.Position.Sequence {
+		return ""
+	}
+	return "a decision that nobody was asked for does not follow its call in its frame"
+}
+
+func (r *reader) end(p *schemas.RequestEnd) {
+	r.request.committed = p.Status == schemas.StopCompleted
+	if r.request.committed {
+		r.context = append(r.context, r.request.messages...)
+		return
+	}
+	for _, c := range r.request.calls {
+		c.withdrawn = c.decided == ""
+	}
+}
+
+// close adds what the newest request leaves to the context. A request that follows is told of a
+// failed one what was carried out, the next prompt of a task that was cut off all of it.
+func (r *reader) close(next bool) {
+	q := r.request
+	if q == nil {
+		return
+	}
+	r.request = nil
+	if q.committed {
+		for _, c := range q.calls {
+			output := c.output
+			if output == nil {
+				output = schemas.NewToolCallOutput(c.id, "[aborted: the call was not run]", schemas.StopAborted)
+			}
+			r.context = append(r.context, r.line(output))
+		}
+		if next && q.looped && r.meta.Limits.OnLoop == schemas.LoopWarn {
+			r.context = append(r.context, "[loop_detected]")
+		}
+		return
+	}
+	var holds []string
+	for _, c := range q.calls {
+		if c.output != nil && (c.decided == schemas.DecisionAllow || !next) {
+			holds = append(holds, c.output.Output)
+		}
+	}
+	switch {
+	case next && len(holds) > 0:
+		r.context = append(r.context, strings.Join(append([]string{"[turn_retried]"}, holds...), "\x00"))
+	case !next && len(q.messages) > 0:
+		r.context = append(r.context, strings.Join(append([]string{"[turn_aborted]"}, holds...), "\x00"))
+	}
+}
+
+// differs says where an input is not what the log makes it; empty if it is.
+func (r *reader) differs(input []schemas.Message) string {
+	var got []string
+	for _, m := range input {
+		got = append(got, r.line(m.Payload))
+	}
+	for i, want := range r.context {
+		if i < len(got) && fits(want, got[i]) {
+			continue
+		}
+		return "message " + strconv.Itoa(i+1) + " of the input must be " + strconv.Quote(want) + ":\n" + strings.Join(got, "\n")
+	}
+	if len(got) > len(r.context) {
+		return "the input holds more than the log:\n" + strings.Join(got, "\n")
+	}
+	return ""
+}
+
+func fits(want, got string) bool {
+	if !strings.HasPrefix(want, "[") {
+		return want == got
+	}
+	parts := strings.Split(want, "\x00")
+	return strings.HasPrefix(got, `user "`+parts[0]) && strings.HasSuffix(got, "sender=harness") &&
+		!slices.ContainsFunc(parts[1:], func(p string) bool {
+			text := strconv.Quote(p)
+			return !strings.Contains(got, text[1:len(text)-1])
+		})
+}
