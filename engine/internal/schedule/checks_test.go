@@ -83,6 +83,9 @@ func (s *stage) conversation(state *session.State) string {
 func fingerprint(s *session.State) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s, command %d, %d tools, context %d, %+v\n", s.Mode, s.Cursor, len(s.ToolList), len(s.Context), s.Usage)
+	for _, q := range s.Queue {
+		fmt.Fprintf(&b, "%s waits, steers %v\n", q.ID, q.Steers)
+	}
 	t := s.Task
 	if t == nil {
 		return b.String()
@@ -131,7 +134,7 @@ func (s *stage) checkEnd() {
 	if broken := slices.Concat(c.feed.Finish(), c.stream.Finish(), c.record.Finish()); len(broken) > 0 {
 		s.fail("the stream is not lawful at its end: %v", broken)
 	}
-	if s.stored.Task != nil || s.stored.Busy() || s.owner != nil || s.claim.held {
+	if s.stored.Task != nil || len(s.stored.Queue) > 0 || s.owner != nil || s.claim.held {
 		s.fail("something is left open")
 	}
 	s.checkTraceFold(s.stored)
@@ -164,7 +167,7 @@ func (s *stage) outcomes(command string) (n int) {
 // interrupts it, nothing is lost, and no step hangs on being late.
 func (t *story) indifferent() bool {
 	for _, c := range t.cues {
-		if slices.Contains([]string{"abort", "kill", "handover", "lose", "set", "retry_now"}, c.Verb) || c.Code != "" {
+		if slices.Contains([]string{"abort", "kill", "handover", "lose", "set", "retry_now", "queue", "steer", "withdraw"}, c.Verb) || c.Code != "" {
 			return false
 		}
 		for _, option := range []string{"approval_timeout_ms", "idle_timeout_ms", "loop_limit"} {

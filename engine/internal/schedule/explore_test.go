@@ -73,7 +73,7 @@ func TestStoriesInAnyOrder(t *testing.T) {
 		most = 40
 	}
 	began := time.Now()
-	var played, distinct, steps atomic.Int64
+	var played, distinct, steps, explained atomic.Int64
 	t.Run("all", func(t *testing.T) {
 		for _, one := range stories(t) {
 			t.Run(one.String(), func(t *testing.T) {
@@ -86,7 +86,11 @@ func TestStoriesInAnyOrder(t *testing.T) {
 					}
 					done, _, err := one.run(choose)
 					steps.Add(int64(len(done)))
-					if err != nil {
+					switch {
+					case err == nil:
+					case explained.Add(1) > 5: // more of them tell no more
+						t.Fatal(err)
+					default:
 						t.Fatalf("%v\n%s", err, explain(one, done))
 					}
 					seen.add(done)

@@ -60,6 +60,10 @@ func (r *reader) read(e schemas.Entry) (problem string) {
 		}
 	case *schemas.RequestEnd:
 		r.end(p)
+	case *schemas.TaskDequeued:
+		if p.Cause == schemas.DequeuedSteering {
+			r.close(true) // its prompt stands behind the turn that it follows
+		}
 	case *schemas.TaskEnd:
 		r.close(false)
 	case *schemas.ApprovalRequest:

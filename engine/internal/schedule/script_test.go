@@ -93,10 +93,9 @@ func strictTasks(c timelinetest.Cue) []task {
 	return tasks
 }
 
-// supported are the steps that can be played here.
+// supported are the steps, beside commands, that can be played here.
 var supported = []string{
-	"engine", "kill", "handover", "toolrunner", "lose", "create", "prompt", "allow", "deny", "abort", "set",
-	"retry_now", "reached", "gate", "tool", "await", "suspended",
+	"engine", "kill", "handover", "toolrunner", "lose", "reached", "gate", "tool", "await", "suspended",
 }
 
 // unplayable says why a story can't be played on the core alone; empty if it can.
@@ -107,7 +106,7 @@ func unplayable(t *story) string {
 		}
 	}
 	for _, c := range t.cues {
-		if !slices.Contains(supported, c.Verb) {
+		if !c.IsCommand() && !slices.Contains(supported, c.Verb) {
 			return c.String() + ": this is not played here"
 		}
 	}
