@@ -41,6 +41,8 @@ func (r *runner) perform(effects []session.Effect, ack bus.Ack) {
 			r.resend(e)
 		case session.SetDeadline, session.ClearDeadline:
 			r.keepDeadline(e)
+		case session.TellRuling:
+			r.tellRuling(e)
 		case session.WaitRetry:
 			r.waitRetry(e)
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"braid/bus"
+	"braid/engine/policy"
 	"braid/llm"
 	"braid/schemas"
 	"braid/trace"
@@ -28,6 +29,8 @@ type Options struct {
 	Instance string
 	// MaxSessions is how many sessions may be in motion here at once; default 1024.
 	MaxSessions int
+	// Policy judges tool calls before anybody is asked; nil has no rules.
+	Policy *policy.Policy
 	// Jitter spreads retries: it returns numbers from 0 up to 1, and is called by many goroutines.
 	// Default: random ones.
 	Jitter func() float64
@@ -88,6 +91,7 @@ type Engine struct {
 	conn     *bus.Conn
 	store    *trace.Store
 	models   *llm.Catalog
+	policy   *policy.Policy
 	log      zerolog.Logger
 	instance string
 	room     int
@@ -128,7 +132,7 @@ func Start(ctx context.Context, o Options) (*Engine, error) {
 		o.MaxSessions = defaultMaxSessions
 	}
 	e := &Engine{
-		conn: o.Conn, store: o.Trace, models: o.Models, instance: o.Instance, room: o.MaxSessions,
+		conn: o.Conn, store: o.Trace, models: o.Models, policy: o.Policy, instance: o.Instance, room: o.MaxSessions,
 		jitter: o.Jitter, timing: o.Timing.withDefaults(), log: o.Log.With().Str("engine", o.Instance).Logger(),
 	}
 	e.mu.runners = map[schemas.SessionRef]*runner{}
@@ -151,6 +155,7 @@ func Start(ctx context.Context, o Options) (*Engine, error) {
 	e.work.Go(func() { e.pull(running, taking, bus.LaneRun) })
 	e.work.Go(func() { e.pull(running, taking, bus.LaneControl) })
 	e.work.Go(func() { e.watch(taking) })
+	e.logPolicy()
 	e.log.Info().Int("shards", e.conn.Shards()).Int("room", e.room).Msg("engine started")
 	return e, nil
 }

@@ -25,6 +25,7 @@ func (r *runner) own(ctx context.Context) (err error) {
 		return fmt.Errorf("claim: %w", err)
 	}
 	r.tenure = newTenure(ctx, r.ref, claimed.owner)
+	r.state.Policy = rules(r.e.policy, r.ref)
 	r.desk = newToolDesk(r)
 	defer func() {
 		r.cancel(errTenureEnded)

@@ -51,12 +51,19 @@ func (st *step) decideUnasked(c *Call) bool {
 		st.emit(schemas.NewToolCallOutput(c.ToolCallID, problem, schemas.StopFailed))
 		return true
 	}
-	switch st.Mode {
-	case schemas.ApproveAll:
-		st.decide(c, schemas.DecisionAllow)
-	case schemas.ApproveNone: // the user's standing answer
+	ruling := st.rule(c)
+	if ruling.Forbid {
+		st.reject(c, schemas.DecisionForbidden, strings.TrimSpace(deniedByPolicy+" "+ruling.Reason))
+		return true
+	}
+	switch {
+	case st.Mode == schemas.ApproveNone: // the user's standing answer
 		st.decide(c, schemas.DecisionDeny)
-	case schemas.ApproveReadOnly:
+	case ruling.Ask:
+		return false
+	case st.Mode == schemas.ApproveAll:
+		st.decide(c, schemas.DecisionAllow)
+	case st.Mode == schemas.ApproveReadOnly:
 		if st.Tools[c.Name].Permission != schemas.PermissionRead {
 			return false
 		}

@@ -214,6 +214,8 @@ func renderEffect(e Effect) string {
 		return fmt.Sprintf("-> deadline of %s at %d", e.Command.Deadline.ToolCallID, e.At.Unix()-1e9)
 	case ClearDeadline:
 		return "-> no deadline of " + e.ToolCallID
+	case TellRuling:
+		return fmt.Sprintf("-> tell %s of %s", e.ToolCallID, e.Ruling.Rule)
 	case WaitRetry:
 		return fmt.Sprint("-> wait ", e.Delay)
 	}

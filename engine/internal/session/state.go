@@ -37,6 +37,9 @@ type State struct {
 
 	// What follows belongs to the owner and is not in the log.
 
+	// Policy judges calls before anybody is asked; nil if there are no rules.
+	Policy Policy
+
 	fence     uint64 // distinguishes this owner's call ids
 	calls     int    // ids given out under the fence
 	requests  uint64 // model calls started by this owner
@@ -128,7 +131,9 @@ type Call struct {
 	Attempt int
 	Offset  int64
 
-	torn bool // fragments of the output may be missing
+	torn   bool // fragments of the output may be missing
+	ruled  bool // the owner's policy has judged it
+	ruling Ruling
 }
 
 // New returns the state of a session nothing is known of.

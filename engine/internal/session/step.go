@@ -128,6 +128,11 @@ type (
 	}
 	// ClearDeadline undoes it, after it in any case. A deadline that comes all the same does no harm.
 	ClearDeadline struct{ ToolCallID string }
+	// TellRuling tells the operator that the policy has forbidden a call, or has a person asked.
+	TellRuling struct {
+		ToolCallID string
+		Ruling     Ruling
+	}
 	// WaitRetry asks for a [RetryDue] after the delay.
 	WaitRetry struct {
 		Request uint64
@@ -144,6 +149,7 @@ func (CancelTool) effect()    {}
 func (ResendOutput) effect()  {}
 func (SetDeadline) effect()   {}
 func (ClearDeadline) effect() {}
+func (TellRuling) effect()    {}
 func (WaitRetry) effect()     {}
 
 // Output is what a step asks for: messages to append, in order, in one frame; and effects to

@@ -1,0 +1,93 @@
+package shell
+
+import (
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// The bounds of what is read. A script that exceeds one is unclear.
+const (
+	// MaxScript is how many bytes of script are read, those inside of others included.
+	MaxScript = 128 << 10
+	maxDepth  = 8     // scripts in scripts
+	maxWords  = 20000 // words of all commands
+)
+
+// Reading is what a script runs, as far as that can be read.
+type Reading struct {
+	Commands []Command
+	// Unclear says why the script may run more than the commands; empty if it does not.
+	Unclear string
+}
+
+// Command is a program or builtin and its arguments.
+type Command struct {
+	// Words are its name and what it gets. The name is one word.
+	Words []Word
+	// Doubtful is set if it is not clear that these words are run as a command.
+	Doubtful bool
+}
+
+// Read reads a script. It takes time in proportion to the script's length.
+func Read(script string) Reading {
+	r := &reader{left: MaxScript, seen: map[string]bool{}}
+	r.script(script)
+	return r.out
+}
+
+// reader collects what a script and those inside of it run.
+type reader struct {
+	out   Reading
+	seen  map[string]bool // scripts that were read
+	left  int             // bytes that may still be read
+	words int             // of all commands
+	depth int
+	doubt bool // what is found may not be run
+}
+
+// unclear notes that something may run that can't be read. The first reason is kept.
+func (r *reader) unclear(why string) {
+	if r.out.Unclear == "" {
+		r.out.Unclear = why
+	}
+}
+
+// script reads one text.
+func (r *reader) script(text string) {
+	if r.seen[text] && !r.doubt {
+		return
+	}
+	r.seen[text] = true
+	if r.left -= len(text); r.left < 0 {
+		r.unclear("the script is too long")
+		return
+	}
+	if r.depth++; r.depth > maxDepth {
+		r.unclear("scripts are nested too deep")
+		return
+	}
+	defer func() { r.depth-- }()
+	failed := 0
+	for _, lang := range []syntax.LangVariant{syntax.LangBash, syntax.LangPOSIX} {
+		statements, err := parse(text, lang)
+		if err != nil {
+			failed++
+		}
+		r.statements(statements) // those before an error are run
+	}
+	if failed == 2 {
+		r.unclear("the script can't be parsed")
+	}
+}
+
+// parse returns the statements of a script, up to the first that can't be parsed.
+func parse(text string, lang syntax.LangVariant) (statements []*syntax.Stmt, err error) {
+	for s, err := range syntax.NewParser(syntax.Variant(lang)).StmtsSeq(strings.NewReader(text)) {
+		if err != nil {
+			return statements, err
+		}
+		statements = append(statements, s)
+	}
+	return statements, nil
+}

@@ -1,0 +1,62 @@
+package shell
+
+import (
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// statements reads the commands of parsed statements, wherever they stand: in lists, branches,
+// loops, functions and substitutions.
+func (r *reader) statements(statements []*syntax.Stmt) {
+	v := variablesOf(statements)
+	each(statements, func(n syntax.Node) { r.visit(n, v) })
+}
+
+func (r *reader) visit(n syntax.Node, v variables) {
+	switch n := n.(type) {
+	case *syntax.Stmt:
+		if call, ok := n.Cmd.(*syntax.CallExpr); ok && len(call.Args) > 0 {
+			words := v.words(call.Args)
+			r.command(words, stdinOf(n.Redirs, v))
+		}
+	case *syntax.Assign:
+		if n.Name != nil && steers(n.Name.Value) {
+			r.unclear("it sets " + n.Name.Value)
+		}
+		if n.Name == nil && n.Value != nil && v.opaque(n.Value) {
+			r.unclear("which variable it sets is not known")
+		}
+	case *syntax.WordIter:
+		if steers(n.Name.Value) {
+			r.unclear("it sets " + n.Name.Value)
+		}
+	case *syntax.ParamExp:
+		if n.Exp != nil && n.Exp.Op == syntax.OtherParamOps && n.Exp.Word.Lit() == "P" {
+			r.unclear("a text is expanded like a prompt")
+		}
+	}
+}
+
+// stdinOf is the text that a command reads, if it is in the script.
+func stdinOf(redirects []*syntax.Redirect, v variables) *Word {
+	var stdin *Word
+	for _, redirect := range redirects {
+		if redirect.N != nil && redirect.N.Value != "0" {
+			continue
+		}
+		switch redirect.Op {
+		case syntax.Hdoc, syntax.DashHdoc:
+			w := v.document(redirect)
+			stdin = &w
+		case syntax.WordHdoc:
+			w := v.quoted(redirect.Word)
+			stdin = &w
+		case syntax.RdrIn, syntax.RdrInOut, syntax.DplIn:
+			w := anything()
+			if file := v.quoted(redirect.Word); file.is("/dev/null") {
+				w = Word{}
+			}
+			stdin = &w
+		}
+	}
+	return stdin
+}
