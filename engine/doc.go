@@ -12,6 +12,7 @@
 //	append.go      one frame in flight; effects that wait for it
 //	effect.go      carrying out effects: the model, tools, answers
 //	toolcall.go    one tool call from its first record to its last
+//	policy.go      the operator's rules for tool calls
 //	deadline.go    decisions that must come in time
 //	tooldesk.go    what toolrunners say to the owner
 //	watch.go       who lives, whose sessions need somebody, are our own loops alive

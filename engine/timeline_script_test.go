@@ -6,8 +6,11 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/tools/txtar"
+
 	"braid/bus/bustest"
 	"braid/engine/internal/timelinetest"
+	"braid/engine/policy"
 	"braid/llm"
 	"braid/llm/scripted"
 	"braid/schemas"
@@ -18,6 +21,7 @@ import (
 type stage struct {
 	*house
 	step     string // the one being played, for messages
+	archive  *txtar.Archive
 	script   *scripted.Script
 	models   *rememberedModels
 	names    *timelinetest.Names
@@ -28,14 +32,14 @@ type stage struct {
 	commands timelinetest.Commands
 }
 
-func newStage(t *testing.T, model string) *stage {
+func newStage(t *testing.T, archive *txtar.Archive) *stage {
 	t.Helper()
-	script, err := scripted.Parse([]byte(model))
+	script, err := scripted.Parse([]byte(timelinetest.Section(archive, "model.yaml")))
 	if err != nil {
 		t.Fatalf("model.yaml: %v", err)
 	}
 	s := &stage{
-		script: script,
+		script: script, archive: archive,
 		models: &rememberedModels{Provider: scripted.New(map[string]*scripted.Script{"m": script})},
 		names:  &timelinetest.Names{}, engines: map[string]*Engine{},
 		hands: map[string]*hand{},
@@ -84,7 +88,7 @@ func (s *stage) play(c timelinetest.Cue) {
 	s.t.Helper()
 	switch c.Verb {
 	case "engine":
-		s.engines[c.Arg(0)] = s.killable(c.Arg(0), func(o *Options) { s.timing(&o.Timing, c.Options) })
+		s.engines[c.Arg(0)] = s.killable(c.Arg(0), func(o *Options) { s.engineOptions(o, c.Options) })
 		s.t.Cleanup(func() { s.handOver(c.Arg(0)) })
 	case "kill":
 		s.engineNamed(c.Arg(0)).kill()
@@ -117,9 +121,17 @@ func (s *stage) play(c timelinetest.Cue) {
 // thousandth is how much of an announced wait for a retry is waited.
 const thousandth = 0.001
 
-func (s *stage) timing(t *Timing, options map[string]string) {
+func (s *stage) engineOptions(o *Options, options map[string]string) {
+	s.t.Helper()
+	t := &o.Timing
 	t.Retry = thousandth
 	for name, value := range options {
+		if name == "policy" {
+			var err error
+			o.Policy, err = policy.Parse(value, []byte(timelinetest.Section(s.archive, value)))
+			s.must(err)
+			continue
+		}
 		switch name + "=" + value {
 		case "suspend=never":
 			t.Suspend = time.Hour

@@ -72,13 +72,16 @@ func compare(t *testing.T, want, got *txtar.Archive) {
 // play plays a timeline's script and returns its archive with what came of it.
 func play(t *testing.T, archive *txtar.Archive) *txtar.Archive {
 	t.Helper()
-	s := newStage(t, timelinetest.Section(archive, "model.yaml"))
+	s := newStage(t, archive)
 	s.perform(timelinetest.Section(archive, "script"))
 	s.curtain()
 	out := &txtar.Archive{Comment: archive.Comment}
 	add := func(name, text string) { out.Files = append(out.Files, txtar.File{Name: name, Data: []byte(text)}) }
-	add("model.yaml", timelinetest.Section(archive, "model.yaml"))
-	add("script", timelinetest.Section(archive, "script"))
+	for _, f := range archive.Files {
+		if f.Name == "script" || strings.HasSuffix(f.Name, ".yaml") { // what the story is made of
+			add(f.Name, string(f.Data))
+		}
+	}
 	add("stream", s.names.Render(s.verified(schemas.ViewStream, s.audience.seen())))
 	add("trace", s.names.Render(s.verified(schemas.ViewRecorded, s.traced())))
 	if slices.Contains(timelinetest.SectionNames(archive), "usage") {

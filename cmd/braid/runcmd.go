@@ -124,6 +124,9 @@ func (o *runOptions) run(ctx context.Context, prompt string, c console) (err err
 		return err
 	}
 	api := o.server.api()
+	if api != nil && o.stack.policy.File != "" {
+		return cli.Usage("--policy is for an engine in this process; give it to the engines behind the server instead")
+	}
 	if api == nil {
 		if o.stack.log, err = cli.Logger(o.logs, c.err); err != nil {
 			return err

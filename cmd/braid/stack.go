@@ -19,7 +19,6 @@ import (
 	"braid/engine"
 	"braid/gateway"
 	"braid/internal/cli"
-	"braid/llm"
 	"braid/toolrunner"
 	"braid/trace"
 )
@@ -34,6 +33,7 @@ type stackOptions struct {
 	listen string
 	token  string
 	models cli.ModelFlags
+	policy cli.PolicyFlag
 	log    zerolog.Logger
 }
 
@@ -41,6 +41,7 @@ func (o *stackOptions) register(flags *pflag.FlagSet, sync string) {
 	flags.StringVar(&o.data, "data", "", "directory for streams and traces, one process at a time (env "+envData+", default ~/.braid)")
 	flags.StringVar(&o.sync, "sync", sync, "when writes reach the disk: always, or a duration; at a power loss that much is gone")
 	o.models.Register(flags)
+	o.policy.Register(flags)
 }
 
 // dataDir is where streams and traces are kept.
@@ -83,6 +84,10 @@ func startStack(ctx context.Context, o stackOptions) (_ *stack, err error) {
 	if err != nil {
 		return nil, err
 	}
+	rules, err := o.policy.Load()
+	if err != nil {
+		return nil, err
+	}
 	s := &stack{token: cmp.Or(o.token, os.Getenv(cli.EnvToken), cli.NewToken()), fail: make(chan error, 2)}
 	defer func() {
 		if err != nil {
@@ -97,7 +102,7 @@ func startStack(ctx context.Context, o stackOptions) (_ *stack, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := s.startEngine(ctx, o, dir, server, models); err != nil {
+	if err := s.startEngine(ctx, o, dir, server, engine.Options{Models: models, Policy: rules, Log: o.log}); err != nil {
 		return nil, err
 	}
 	if err := s.startToolrunner(ctx, o, server); err != nil {
@@ -134,7 +139,8 @@ func (s *stack) connect(ctx context.Context, o stackOptions, server *bus.Server,
 	return conn, nil
 }
 
-func (s *stack) startEngine(ctx context.Context, o stackOptions, dir string, server *bus.Server, models *llm.Catalog) error {
+// startEngine starts an engine on a connection and a trace of its own.
+func (s *stack) startEngine(ctx context.Context, o stackOptions, dir string, server *bus.Server, options engine.Options) error {
 	store, err := trace.Open(filepath.Join(dir, "trace"), trace.Options{Logger: o.log})
 	if err != nil {
 		return err
@@ -144,11 +150,12 @@ func (s *stack) startEngine(ctx context.Context, o stackOptions, dir string, ser
 	if err != nil {
 		return err
 	}
-	e, err := engine.Start(ctx, engine.Options{Conn: conn, Trace: store, Models: models, Log: o.log})
+	options.Conn, options.Trace = conn, store
+	e, err := engine.Start(ctx, options)
 	if err != nil {
 		return err
 	}
-	s.stops = append(s.stops, models.Close, e.Stop)
+	s.stops = append(s.stops, options.Models.Close, e.Stop)
 	return nil
 }
 

@@ -29,6 +29,7 @@ type options struct {
 	broker  cli.BrokerFlags
 	logs    cli.LogFlags
 	models  cli.ModelFlags
+	policy  cli.PolicyFlag
 	data    string
 	room    int
 	handing time.Duration
@@ -47,6 +48,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	o.broker.Register(cmd.Flags())
 	o.logs.Register(cmd.Flags())
 	o.models.Register(cmd.Flags())
+	o.policy.Register(cmd.Flags())
 	cmd.Flags().StringVar(&o.data, "data", "", "directory of this engine's trace; no other process may use it (required)")
 	cmd.Flags().IntVar(&o.room, "max-sessions", 0, "sessions in motion here at once (default 1024)")
 	cmd.Flags().DurationVar(&o.handing, "drain", 10*time.Second, "how long to hand sessions over when told to stop")
@@ -66,6 +68,10 @@ func serve(ctx context.Context, o options, stderr io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
+	rules, err := o.policy.Load()
+	if err != nil {
+		return err
+	}
 	store, err := trace.Open(filepath.Clean(o.data), trace.Options{Logger: log})
 	if err != nil {
 		return err
@@ -76,7 +82,9 @@ func serve(ctx context.Context, o options, stderr io.Writer) (err error) {
 		return err
 	}
 	defer conn.Close()
-	e, err := engine.Start(ctx, engine.Options{Conn: conn, Trace: store, Models: models, MaxSessions: o.room, Log: log})
+	e, err := engine.Start(ctx, engine.Options{
+		Conn: conn, Trace: store, Models: models, Policy: rules, MaxSessions: o.room, Log: log,
+	})
 	if err != nil {
 		return err
 	}

@@ -37,6 +37,8 @@ var layers = []layer{
 		why: "it holds tests of the core, which need what batches its messages and nothing that waits"},
 	{dir: "engine/internal/timelinetest", imports: []string{"schemas", "llm"},
 		why: "it is notation, for whoever plays timelines and by whatever means"},
+	{dir: "engine/policy", imports: []string{"schemas", "engine/policy/..."},
+		why: "rules judge a call by what it says: a judgement that depends on anything else can't be repeated by the next owner"},
 	{dir: "engine", imports: []string{"schemas", "bus", "llm", "trace", "engine/..."}, tests: []string{"toolrunner"},
 		why: "an engine reaches toolrunners and gateways over the bus, never by a call: they may be on other machines"},
 	{dir: "toolrunner", imports: []string{"schemas", "bus", "toolrunner/..."},
