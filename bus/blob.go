@@ -89,19 +89,24 @@ const blobChunk = 128 << 10
 // before the next. It tries each as long as ctx allows; an error of r ends it. The object exists
 // when its description is stored, which is last. The client library's own Put publishes without
 // waiting, and leaves a goroutine behind when it is done too soon.
-func (c *Conn) putObject(ctx context.Context, name string, r io.Reader) (err error) {
-	info := jetstream.ObjectInfo{
+func (c *Conn) putObject(ctx context.Context, name string, r io.Reader) error {
+	info, err := c.putChunks(ctx, name, r)
+	if err != nil {
+		return err
+	}
+	return c.putObjectInfo(ctx, info)
+}
+
+// putChunks stores what r holds, and returns the description that makes an object of it.
+func (c *Conn) putChunks(ctx context.Context, name string, r io.Reader) (info jetstream.ObjectInfo, err error) {
+	info = jetstream.ObjectInfo{
 		ObjectMeta: jetstream.ObjectMeta{Name: name, Opts: &jetstream.ObjectMetaOptions{ChunkSize: blobChunk}},
 		Bucket:     bucketBlobs, NUID: newNonce(),
 	}
-	chunks := "$O." + bucketBlobs + ".C." + info.NUID
+	chunks := objectChunks(info)
 	defer func() {
-		if err != nil && info.Chunks > 0 { // nobody will find them; best effort
-			tidy, cancel := context.WithTimeout(context.WithoutCancel(ctx), tryTimeout)
-			defer cancel()
-			if left := c.purge(tidy, "OBJ_"+bucketBlobs, chunks); left != nil {
-				c.log.Debug().Err(left).Str("blob", name).Msg("pieces of a blob that was not stored stay behind")
-			}
+		if err != nil {
+			c.dropChunks(ctx, info)
 		}
 	}()
 	digest := sha256.New()
@@ -109,7 +114,7 @@ func (c *Conn) putObject(ctx context.Context, name string, r io.Reader) (err err
 	for {
 		n, readErr := io.ReadFull(r, chunk)
 		if readErr != nil && readErr != io.EOF && readErr != io.ErrUnexpectedEOF {
-			return fmt.Errorf("store blob %s: %w", name, readErr)
+			return info, fmt.Errorf("store blob %s: %w", name, readErr)
 		}
 		if n > 0 {
 			info.Chunks++
@@ -119,7 +124,7 @@ func (c *Conn) putObject(ctx context.Context, name string, r io.Reader) (err err
 			m.Data = chunk[:n]
 			m.Header.Set(headerMsgID, fmt.Sprintf("%s.%d", info.NUID, info.Chunks))
 			if _, err := c.publishRetry(ctx, m, nil); err != nil {
-				return fmt.Errorf("store blob %s: %w", name, err)
+				return info, fmt.Errorf("store blob %s: %w", name, err)
 			}
 		}
 		if readErr != nil {
@@ -127,7 +132,22 @@ func (c *Conn) putObject(ctx context.Context, name string, r io.Reader) (err err
 		}
 	}
 	info.Digest = jetstream.GetObjectDigestValue(digest)
-	return c.putObjectInfo(ctx, info)
+	return info, nil
+}
+
+// objectChunks is where the content of an object is stored.
+func objectChunks(info jetstream.ObjectInfo) string { return "$O." + bucketBlobs + ".C." + info.NUID }
+
+// dropChunks removes what is stored of an object that never will be one. It is best effort.
+func (c *Conn) dropChunks(ctx context.Context, info jetstream.ObjectInfo) {
+	if info.Chunks == 0 {
+		return
+	}
+	tidy, cancel := context.WithTimeout(context.WithoutCancel(ctx), tryTimeout)
+	defer cancel()
+	if err := c.purge(tidy, "OBJ_"+bucketBlobs, objectChunks(info)); err != nil {
+		c.log.Debug().Err(err).Str("blob", info.Name).Msg("pieces of a blob that was not stored stay behind")
+	}
 }
 
 // putObjectInfo stores the description of an object whose chunks are stored.

@@ -48,9 +48,12 @@ func (c *Conn) openBody(ctx context.Context, header nats.Header, data []byte) ([
 
 // BodiesInUse answers for [Conn.SweepBlobs] whether a blob that belongs to no frame is to be kept:
 // the body of a call's record as long as that record is stored, the body of a queued call until
-// the call has ended. Other blobs go with their session alone, and are kept.
+// the call has ended, a trace as long as the command that imports it. Other blobs go with their session alone, and are kept.
 func (c *Conn) BodiesInUse(ctx context.Context) (keep func(name string) (bool, error)) {
 	return func(name string) (bool, error) {
+		if ref, ok := sessionOfTrace(name); ok {
+			return c.traceInUse(ctx, ref, name)
+		}
 		ref, call, ok := callOfBody(name)
 		if !ok {
 			return true, nil

@@ -23,6 +23,7 @@ type appender struct {
 	done    bus.Mark // stored up to here
 	ack     bus.Ack  // of the newest stored frame
 	cursor  uint64   // the last command whose outcome is in a frame that was handed out
+	cursors []markedCursor
 	waiting []waitingEffects
 	confirm *session.CallModel // a model call that waits for a fresh acknowledgement
 }
@@ -39,6 +40,12 @@ type result struct {
 	job
 	ack bus.Ack
 	err error
+}
+
+// markedCursor is the last command whose outcome is among the messages up to a mark.
+type markedCursor struct {
+	mark   bus.Mark
+	cursor uint64
 }
 
 type waitingEffects struct {
@@ -71,6 +78,9 @@ func (r *runner) add(out session.Output) {
 			return
 		}
 		r.added = mark
+		if n := len(r.cursors); r.state.Cursor > r.cursor && (n == 0 || r.state.Cursor > r.cursors[n-1].cursor) {
+			r.cursors = append(r.cursors, markedCursor{mark, r.state.Cursor})
+		}
 	}
 	if len(out.Effects) == 0 {
 		return
@@ -90,10 +100,9 @@ func (r *runner) flush() error {
 	j := job{confirm: r.confirm}
 	if r.confirm == nil {
 		j.messages, j.mark = r.batch.Take(r.e.conn.MaxFrame())
-		for _, m := range j.messages {
-			if p, ok := m.Payload.(*schemas.CommandOutcome); ok {
-				r.cursor = max(r.cursor, p.Sequence)
-			}
+		for len(r.cursors) > 0 && r.cursors[0].mark <= j.mark {
+			r.cursor = r.cursors[0].cursor
+			r.cursors = r.cursors[1:]
 		}
 	}
 	j.cursor = r.cursor

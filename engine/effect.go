@@ -23,6 +23,10 @@ func (r *runner) perform(effects []session.Effect, ack bus.Ack) {
 		switch e := effect.(type) {
 		case session.Answer:
 			r.answer(e.Outcome, ack)
+		case session.ReadTrace:
+			r.readTrace(e)
+		case session.DropTrace:
+			r.dropTrace(e.Trace)
 		case session.ListTools:
 			r.spawn(r.listTools)
 		case session.CallModel:

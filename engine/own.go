@@ -193,8 +193,9 @@ func (r *runner) fold(ctx context.Context) error {
 		}
 		last = f.Time
 		for _, m := range f.Messages {
+			imported := r.state.Imported(m)
 			r.state.Apply(m)
-			if p, ok := m.Payload.(*schemas.CommandOutcome); ok {
+			if p, ok := m.Payload.(*schemas.CommandOutcome); ok && !imported {
 				r.outcomes[p.CommandID] = schemas.Outcome{
 					CommandID: p.CommandID, Sequence: p.Sequence, Code: p.Code, Message: p.Message, Taken: p.Taken, Log: f.Sequence,
 				}

@@ -89,7 +89,7 @@ func (e *Engine) unrecordedOutcome(ctx context.Context, q bus.Query, id string) 
 		return nil, notYet
 	}
 	for _, c := range commands {
-		if c.Type == schemas.CommandCreate {
+		if c.Type.Creates() {
 			return nil, notYet
 		}
 	}

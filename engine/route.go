@@ -138,7 +138,7 @@ func (e *Engine) routeUnclaimed(ctx context.Context, w bus.WakeUp) {
 		return
 	}
 	for _, c := range commands {
-		if c.Type == schemas.CommandCreate {
+		if c.Type.Creates() {
 			e.startRunner(ctx, w, bus.Claim{})
 			return
 		}

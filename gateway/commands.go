@@ -110,15 +110,9 @@ func (g *Gateway) createSession(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	switch {
-	case body.ID != "":
-		if err := schemas.ValidateName("id", body.ID); err != nil {
-			return err
-		}
-	case given: // a repeat must not make a second session
-		body.ID = derivedID(id)
-	default:
-		body.ID = randomID()
+	body.ID = newSessionID(body.ID, id, given)
+	if err := schemas.ValidateName("id", body.ID); err != nil {
+		return err
 	}
 	ref := schemas.SessionRef{Project: g.o.Project, ID: body.ID}
 	outcome, err := g.apply(r, schemas.Command{

@@ -181,6 +181,7 @@ func (g *Gateway) routes() http.Handler {
 		{"GET", "/healthz", g.health, accessOpen},
 		{"GET", "/readyz", g.readyz, accessOpen},
 		{"POST", "/v1/sessions", g.createSession, accessToken},
+		{"POST", "/v1/sessions/import", g.importSession, accessToken},
 		{"GET", "/v1/sessions", g.listSessions, accessToken},
 		{"GET", "/v1/sessions/{id}", g.showSession, accessToken},
 		{"PATCH", "/v1/sessions/{id}", g.changeSession, accessToken},
@@ -200,6 +201,7 @@ func (g *Gateway) routes() http.Handler {
 		mux.Handle(r.method+" "+r.path, g.serveRoute(r))
 		methods[r.path] = append(methods[r.path], r.method)
 	}
+	delete(methods, "/v1/sessions/import") // any other method means the session of that name
 	for path, allowed := range methods {
 		slices.Sort(allowed)
 		mux.Handle(path, g.serveRoute(route{path: path, handle: methodNotAllowed(strings.Join(allowed, ", "))}))

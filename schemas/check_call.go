@@ -13,7 +13,9 @@ type call struct {
 	done      bool // its complete output came
 	// blamed is set when a breach was reported for the call: one fault, one report.
 	blamed bool
-	output segment
+	// foreign is set for a call of an imported trace.
+	foreign bool
+	output  segment
 }
 
 // lacks names what the call still waits for.
@@ -66,9 +68,9 @@ func (s *strand) withdraw(c *call) {
 
 func (s *strand) toolCall(p *ToolCall) {
 	if c := s.calls[p.ToolCallID]; c != nil {
-		if !c.blamed {
+		if !c.blamed || c.foreign {
 			s.out.breach(RuleUniqueCall, "tool_call_id %s was used before", p.ToolCallID)
-			c.blamed = true
+			c.blamed, c.foreign = true, false
 		}
 		return
 	}

@@ -58,6 +58,9 @@ func FromMiddle() Option { return func(c *Checker) { c.middle = true } }
 // message at a time and never looks ahead, so it works on a live stream as on a stored one; a
 // live stream may end anywhere. After a breach it assumes the likeliest state and goes on.
 //
+// Messages of an imported trace (see [SessionImported]) are not held to the rules, since Braid did
+// not make them; what stands behind them is, without exception.
+//
 // Messages of child sessions are checked each against its own session's part of the stream,
 // by the same rules. Messages of unknown kinds are checked for nothing but position and scope.
 //
@@ -69,6 +72,7 @@ type Checker struct {
 	middle   bool // what came before the first message is unknown
 	gapped   bool // some live messages were lost
 	last     Position
+	imported Imported
 	own      *strand
 	children map[string]*strand
 	out      sink
@@ -109,6 +113,9 @@ func NewChecker(view View, opts ...Option) *Checker {
 func (c *Checker) Add(e Entry) []Violation {
 	c.out.at, c.out.chain, c.out.found = e.Position, "", nil
 	c.checkPosition(e.Position)
+	if c.addImported(e) {
+		return c.out.found
+	}
 	if len(e.Message.Origin) == 0 {
 		c.own.checkOwnVisibility(e.Message)
 		c.own.add(e)

@@ -3,10 +3,12 @@ package schemas
 // CommandType says what a command asks for.
 type CommandType string
 
-// The commands. Create and task start work and wait while engines are full; the others control
+// The commands. Create, import and task start work and wait while engines are full; the others control
 // work that exists and never wait behind it.
 const (
-	CommandCreate  CommandType = "create"
+	CommandCreate CommandType = "create"
+	// CommandImport creates a session from a trace.
+	CommandImport  CommandType = "import"
 	CommandTask    CommandType = "task"
 	CommandWake    CommandType = "wake"
 	CommandApprove CommandType = "approve"
@@ -32,6 +34,9 @@ func (t CommandType) Control() bool {
 	return false
 }
 
+// Creates reports whether the command makes a session.
+func (t CommandType) Creates() bool { return t == CommandCreate || t == CommandImport }
+
 // Command is one request to a session. The body that belongs to its type is set; others are
 // ignored.
 // Its ID is the caller's idempotency key: the same id is applied once.
@@ -41,6 +46,7 @@ type Command struct {
 	Session SessionRef  `json:"session"`
 
 	Create   *CreateBody   `json:"create,omitzero"`
+	Import   *ImportBody   `json:"import,omitzero"`
 	Task     *TaskBody     `json:"task,omitzero"`
 	Approve  *ApproveBody  `json:"approve,omitzero"`
 	Abort    *AbortBody    `json:"abort,omitzero"`
@@ -163,6 +169,11 @@ func (c *Command) Validate() error {
 			return missing("create")
 		}
 		return c.Create.validate()
+	case CommandImport:
+		if c.Import == nil {
+			return missing("import")
+		}
+		return c.Import.validate()
 	case CommandTask, CommandSteer:
 		if c.Task == nil {
 			return missing("task")

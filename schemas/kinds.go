@@ -87,6 +87,9 @@ func (*OwnerChanged) Kind() Kind { return KindOwnerChanged }
 func (*SessionChanged) Kind() Kind { return KindSessionChanged }
 
 // Kind names the payload on the wire.
+func (*SessionImported) Kind() Kind { return KindSessionImported }
+
+// Kind names the payload on the wire.
 func (*CommandOutcome) Kind() Kind { return KindCommandOutcome }
 
 // Kind names the payload on the wire.
@@ -163,6 +166,8 @@ func newPayload(k Kind) Payload {
 		return new(OwnerChanged)
 	case KindSessionChanged:
 		return new(SessionChanged)
+	case KindSessionImported:
+		return new(SessionImported)
 	case KindCommandOutcome:
 		return new(CommandOutcome)
 	case KindCheckpoint:

@@ -39,6 +39,7 @@ const (
 	KindBudgetExceeded   Kind = "budget_exceeded"
 	KindOwnerChanged     Kind = "owner_changed"
 	KindSessionChanged   Kind = "session_changed"
+	KindSessionImported  Kind = "session_imported"
 	KindCommandOutcome   Kind = "command_outcome"
 	KindCheckpoint       Kind = "checkpoint"
 	KindTaskQueued       Kind = "task_queued"
@@ -419,6 +420,21 @@ type SessionChanged struct {
 	Extra        jsontext.Value `json:",embed"`
 }
 
+// SessionImported opens a session that was recorded elsewhere: the next messages are those of its
+// trace, as they came. What stands behind them is the session's own.
+type SessionImported struct {
+	// Messages is how many they are, Visible how many of them watchers see.
+	Messages int `json:"messages"`
+	Visible  int `json:"visible"`
+	// CommandID and Sequence are those of the import command. If it is refused after all, its
+	// outcome ends the trace early, and there is no session.
+	CommandID string `json:"command_id"`
+	Sequence  uint64 `json:"sequence"`
+	// Settings are what the session runs on from there; those of the trace are what it had run on.
+	Settings SessionMeta    `json:"settings"`
+	Extra    jsontext.Value `json:",embed"`
+}
+
 // CommandOutcome is the one answer a command gets.
 type CommandOutcome struct {
 	CommandID string `json:"command_id"`
@@ -485,6 +501,8 @@ const (
 	CauseBudget = "budget"
 	// CauseLoop: the model repeated itself.
 	CauseLoop = "loop"
+	// CauseImport: the imported trace ends in the middle of the task.
+	CauseImport = "import"
 )
 
 // TaskQueued says that a task waits: for its turn, or for the running one's next request. It

@@ -37,11 +37,14 @@ import (
 // A call that was undecided when its task was aborted gets no tool_result, since it has no output.
 // Of a task whose beginning was not seen (see [TurnView.Missed]) the requests that begin later are
 // shown; the text, calls and results of the others are not, and its done is marked incomplete. A
-// task is over at its task_end alone: a trace that has none is one task that never ends.
+// task is over at its task_end alone; in an imported trace, which may have none, also at the prompt
+// that follows a turn without calls, an abort, or the last attempt of a request.
 //
 // Memory grows with the messages of the running task, which done repeats. A TurnView is not safe
 // for concurrent use.
 type TurnView struct {
+	imported   Imported
+	lost       *RequestEnd // the last request, if it did not complete
 	compacting bool
 	request    *viewRequest         // the open one, if its beginning was seen
 	turn       *viewTurn            // the last one that was committed
@@ -90,7 +93,7 @@ func NewTurnView() *TurnView { return new(TurnView).reset() }
 
 func (v *TurnView) reset() *TurnView {
 	*v = TurnView{
-		calls: map[string]*viewCall{}, out: v.out,
+		calls: map[string]*viewCall{}, out: v.out, imported: v.imported,
 		result: TaskResult{Messages: []Message{}, ToolCalls: []TaskToolCall{}},
 	}
 	return v
@@ -110,6 +113,7 @@ func (v *TurnView) Add(e Entry) []TurnEvent {
 	if v.settles(e) {
 		v.settle()
 	}
+	v.imports(e.Message)
 	if len(e.Message.Origin) == 0 && e.Message.Visible() { // of a compaction's request nothing is
 		v.take(e)
 	}
@@ -142,7 +146,7 @@ func (v *TurnView) settles(e Entry) bool {
 	case *BudgetExceeded, *LoopDetected:
 		return false
 	case nil, *Unknown, *CommandOutcome, *Checkpoint, *Subagent, *SessionMeta, *OwnerChanged, *SessionChanged,
-		*TaskQueued, *TaskDequeued:
+		*TaskQueued, *TaskDequeued, *SessionImported:
 		return false // may stand anywhere
 	}
 	return true
@@ -277,7 +281,10 @@ func (v *TurnView) heard(id string, note func(*viewCall)) {
 
 func (v *TurnView) requestEnd(p *RequestEnd, at Position) {
 	r := v.request
-	v.request = nil
+	v.request, v.lost = nil, nil
+	if p.Status != StopCompleted && p.RetryInMS == 0 {
+		v.lost = p
+	}
 	if r == nil || p.Status != StopCompleted {
 		v.closeTurn() // there is none, unless the request's beginning was missed
 		return

@@ -181,8 +181,24 @@ func (w *writer) message(f *Frame, st *sessionState, e schemas.Entry) (err error
 		return err
 	}
 	st.Head.Last = e.Position
-	st.Summary.fold(e.Position, e.Message)
+	imported := st.Summary.Imported.Take(e.Message, schemas.ViewRecorded)
+	st.Summary.fold(e.Position, e.Message, imported)
+	if imported {
+		return w.indexImported(f, e)
+	}
 	return w.index(f, st, e)
+}
+
+// indexImported adds a message of an imported trace to the indexes of its own session. What it says
+// of commands, failures and tokens was elsewhere, and at another time.
+func (w *writer) indexImported(f *Frame, e schemas.Entry) error {
+	switch p := e.Message.Payload.(type) {
+	case *schemas.SessionMeta:
+		return w.batch.Set(contextKey(f.Session, e.Position), nil, nil)
+	case *schemas.ToolCall:
+		return w.batch.Set(callKey(f.Session, p.ToolCallID), appendPosition(nil, e.Position), nil)
+	}
+	return nil
 }
 
 // index adds what the message says to the indexes.

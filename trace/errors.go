@@ -1,9 +1,6 @@
 package trace
 
-import (
-	"errors"
-	"fmt"
-)
+import "errors"
 
 // The errors a caller decides on; test with errors.Is.
 var (
@@ -25,16 +22,3 @@ var (
 	// ErrChanged: the session was deleted, or its shard was reset, while it was being read.
 	ErrChanged = errors.New("session changed while its trace was being read")
 )
-
-// LineError is what is wrong with one line of a JSON Lines file.
-type LineError struct {
-	// Line counts from 1.
-	Line int
-	Err  error
-}
-
-// Error names the line.
-func (e *LineError) Error() string { return fmt.Sprintf("line %d: %v", e.Line, e.Err) }
-
-// Unwrap returns the cause.
-func (e *LineError) Unwrap() error { return e.Err }

@@ -42,6 +42,9 @@ type summary struct {
 	Pending    []pending          `json:"pending,omitzero"`
 	Queue      []queued           `json:"queue,omitzero"`
 
+	Imported  schemas.Imported `json:"imported,omitzero"`  // what is still to come of an imported trace
+	Importing bool             `json:"importing,omitzero"` // until the import has its outcome
+
 	Usage    schemas.TokenCounts `json:"usage,omitzero"`
 	Tasks    int64               `json:"tasks,omitzero"`
 	Turns    int64               `json:"turns,omitzero"`
@@ -68,10 +71,18 @@ func (s *summary) touch(millis int64) {
 	s.Active = max(s.Active, millis)
 }
 
-// fold takes the next recorded message.
-func (s *summary) fold(at schemas.Position, m schemas.Message) {
+// fold takes the next recorded message. What an imported trace says counts as if it had happened
+// here, but for what the session runs on.
+func (s *summary) fold(at schemas.Position, m schemas.Message, imported bool) {
 	s.Messages++
+	if imported && ofAnother(m) {
+		return
+	}
 	switch p := m.Payload.(type) {
+	case *schemas.SessionImported:
+		s.Model, s.Agent, s.Importing = p.Settings.Provider+"/"+p.Settings.ModelID, p.Settings.Agent, true
+	case *schemas.CommandOutcome:
+		s.Importing = s.Importing && p.Command != schemas.CommandImport
 	case *schemas.SessionMeta:
 		s.Model = p.Provider + "/" + p.ModelID
 		s.Agent = p.Agent
@@ -103,6 +114,16 @@ func (s *summary) fold(at schemas.Position, m schemas.Message) {
 	case *schemas.TaskEnd:
 		s.foldTaskEnd(p)
 	}
+}
+
+// ofAnother reports that a message of an imported trace is about the session it was, not about the
+// one that it became.
+func ofAnother(m schemas.Message) bool {
+	switch m.Payload.(type) {
+	case *schemas.SessionImported, *schemas.SessionMeta, *schemas.CommandOutcome, *schemas.TaskQueued, *schemas.TaskDequeued:
+		return true
+	}
+	return false
 }
 
 // foldText opens a task at a prompt; the first one names the session.
@@ -138,9 +159,9 @@ func (s *summary) foldTaskEnd(p *schemas.TaskEnd) {
 // state is what the session is doing.
 func (s *summary) state() State {
 	switch {
-	case len(s.Pending) > 0:
+	case len(s.Pending) > 0 && !s.Importing:
 		return StateWaitingApproval
-	case s.Open || s.Compacting:
+	case s.Open || s.Compacting || s.Importing:
 		return StateRunning
 	}
 	return StateIdle

@@ -12,7 +12,7 @@ import (
 func summarize(payloads ...schemas.Payload) *summary {
 	s := new(summary)
 	for i, p := range payloads {
-		s.fold(schemas.Position{Sequence: 1, Line: i}, schemas.New(noon, p))
+		s.fold(schemas.Position{Sequence: 1, Line: i}, schemas.New(noon, p), false)
 	}
 	return s
 }

@@ -72,23 +72,29 @@ func (a *apiClient) close() { a.http.CloseIdleConnections() }
 // do sends a request; any answer but a success is an error, an *[schemas.Error] when the gateway
 // sent one.
 func (a *apiClient) do(ctx context.Context, method, path string, body any, header http.Header) (*http.Response, error) {
-	var payload io.Reader
-	if body != nil {
-		encoded, err := schemas.EncodeJSON(body)
-		if err != nil {
-			return nil, err
-		}
-		payload = bytes.NewReader(encoded)
+	if body == nil {
+		return a.send(ctx, method, path, nil, header)
 	}
+	encoded, err := schemas.EncodeJSON(body)
+	if err != nil {
+		return nil, err
+	}
+	header = header.Clone()
+	if header == nil {
+		header = http.Header{}
+	}
+	header.Set("Content-Type", "application/json")
+	return a.send(ctx, method, path, bytes.NewReader(encoded), header)
+}
+
+// send is do with a body as it goes over the wire.
+func (a *apiClient) send(ctx context.Context, method, path string, payload io.Reader, header http.Header) (*http.Response, error) {
 	request, err := http.NewRequestWithContext(ctx, method, a.base+path, payload)
 	if err != nil {
 		return nil, err
 	}
 	maps.Copy(request.Header, header)
 	request.Header.Set("Authorization", "Bearer "+a.token)
-	if body != nil {
-		request.Header.Set("Content-Type", "application/json")
-	}
 	response, err := a.http.Do(request)
 	if err != nil {
 		return nil, err

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -36,7 +37,9 @@ func TestScripts(t *testing.T) {
 		Dir: "testdata/script",
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("BRAID_DATA", e.WorkDir+"/data")
-			return nil
+			seed, err := filepath.Abs("testdata/first-seed-trace.jsonl")
+			e.Setenv("SEED_TRACE", seed)
+			return err
 		},
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,

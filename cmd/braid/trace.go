@@ -14,8 +14,8 @@ import (
 )
 
 func traceCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "trace", Short: "Look at traces"}
-	cmd.AddCommand(traceExportCommand())
+	cmd := &cobra.Command{Use: "trace", Short: "Export and import traces"}
+	cmd.AddCommand(traceExportCommand(), traceImportCommand())
 	return cmd
 }
 

@@ -23,7 +23,7 @@ var enums = map[reflect.Type][]string{
 	reflect.TypeFor[schemas.ApprovalMode](): {"allow-all", "deny-all", "read-only", "always-ask"},
 	reflect.TypeFor[schemas.LoopAction]():   {"warn", "continue", "terminate"},
 	reflect.TypeFor[schemas.RecordState]():  {"queued", "started", "done", "withdrawn"},
-	reflect.TypeFor[schemas.CommandType]():  {"create", "task", "wake", "approve", "abort", "set", "retry_now", "deadline", "steer", "withdraw"},
+	reflect.TypeFor[schemas.CommandType]():  {"create", "import", "task", "wake", "approve", "abort", "set", "retry_now", "deadline", "steer", "withdraw"},
 	reflect.TypeFor[schemas.WhenBusy]():     {"reject", "queue", "steer"},
 	reflect.TypeFor[schemas.Taken]():        {"started", "queued", "steering"},
 	reflect.TypeFor[schemas.DequeueCause](): {"started", "steering", "withdrawn"},
@@ -41,6 +41,10 @@ var special = map[string]func(*rapid.T) any{
 	"CreateBody.Model":               text("shell/demo", "openai/a/b"),
 	"CreateBody.Agent":               name,
 	"CreateBody.Limits":              limits,
+	"ImportBody.Trace":               text("default/s/trace.0"),
+	"ImportBody.Model":               text("shell/demo", "openai/a/b"),
+	"ImportBody.Agent":               name,
+	"ImportBody.Limits":              limits,
 	"TaskBody.Prompt":                text("x", "list <files> & more"),
 	"ApproveBody.ToolCallID":         name,
 	"DeadlineBody.ToolCallID":        name,
@@ -161,7 +165,7 @@ func Payloads() []schemas.Payload {
 		&schemas.ApprovalRequest{}, &schemas.ApprovalDecision{}, &schemas.TokenUsage{},
 		&schemas.CompactionBegin{}, &schemas.CompactionEnd{}, &schemas.Abort{}, &schemas.Subagent{},
 		&schemas.LoopDetected{}, &schemas.BudgetExceeded{}, &schemas.OwnerChanged{},
-		&schemas.SessionChanged{}, &schemas.CommandOutcome{}, &schemas.Checkpoint{},
+		&schemas.SessionChanged{}, &schemas.SessionImported{}, &schemas.CommandOutcome{}, &schemas.Checkpoint{},
 		&schemas.TaskQueued{}, &schemas.TaskDequeued{}, &schemas.TaskEnd{},
 	}
 }

@@ -51,7 +51,7 @@ func (st *step) finishAbort() {
 // taken up to be cancelled: one that still waits for a toolrunner would start after the task's end.
 func (st *step) gaveUp(e GaveUp) {
 	t, message := st.Task, e.Message
-	if t == nil {
+	if t == nil || st.imports() {
 		return
 	}
 	st.waiting = false

@@ -12,10 +12,16 @@ import (
 // Apply folds one message of the session's log into the state. Messages come in log order. What
 // does not concern the session's course (messages of children, unknown kinds) is skipped.
 func (s *State) Apply(m schemas.Message) {
+	if s.Imported(m) {
+		s.applyImported(m)
+		return
+	}
 	if len(m.Origin) > 0 {
 		return
 	}
 	switch p := m.Payload.(type) {
+	case *schemas.SessionImported:
+		s.applyImport(m, p)
 	case *schemas.SessionMeta:
 		s.Meta, s.Mode = p, p.ApprovalMode
 	case *schemas.CommandOutcome:
@@ -68,6 +74,9 @@ func (r *Request) gapped() bool {
 
 func (s *State) applyOutcome(p *schemas.CommandOutcome) {
 	s.Cursor = max(s.Cursor, p.Sequence)
+	if p.Command == schemas.CommandImport && s.importing != nil {
+		s.importEnded(p.Code)
+	}
 	if p.Code != schemas.CodeApplied {
 		return
 	}
@@ -203,7 +212,10 @@ func (s *State) foldOutputs() {
 // providers refuse the conversation: a call nobody decided gets a placeholder.
 func contextOutput(c *Call) schemas.Message {
 	output := c.Output
-	if output == nil {
+	switch {
+	case output == nil && c.Decision == schemas.DecisionAllow: // only a trace from elsewhere lacks it
+		output = schemas.NewToolCallOutput(c.ToolCallID, unknownOutput, schemas.StopAborted)
+	case output == nil:
 		output = schemas.NewToolCallOutput(c.ToolCallID, "[aborted: the call was not run]", schemas.StopAborted)
 	}
 	return schemas.Message{Type: schemas.TypeModel, Payload: output}

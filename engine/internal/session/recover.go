@@ -22,7 +22,8 @@ import (
 func (st *step) takenOver(e TakenOver) {
 	st.recovered = true
 	t := st.Task
-	if t == nil {
+	if t == nil || st.imports() { // the command of an import comes again: it has no outcome
+
 		return
 	}
 	r := t.Request

@@ -31,6 +31,11 @@ type State struct {
 	// Queue is what waits for it, in the order in which it was asked for.
 	Queue []Queued
 
+	// importing is the trace that the session is being made of.
+	importing *importing
+	// foreignCalls is the highest number among the ids of an imported trace's calls.
+	foreignCalls int
+
 	// opener names the task a prompt opens: the command of the newest applied outcome, or the
 	// newest task to leave the queue.
 	opener string
@@ -46,8 +51,10 @@ type State struct {
 	listing   bool   // the tool list was asked for
 	waiting   bool   // a retry timer runs
 	recovered bool
-	armed     string // the call whose deadline the broker was told
-	arms      int    // how often it was told
+	source    *CommandReceived  // the import under way
+	held      []CommandReceived // commands that wait for its end
+	armed     string            // the call whose deadline the broker was told
+	arms      int               // how often it was told
 }
 
 // Task is what one prompt started.
@@ -141,18 +148,19 @@ func New(ref schemas.SessionRef) *State { return &State{Session: ref} }
 
 // Own makes the state an owner's: ids it gives out carry the fence.
 func (s *State) Own(fence uint64) {
-	s.fence, s.calls, s.requests = fence, 0, 0
+	s.fence, s.calls, s.requests = fence, s.foreignCalls, 0
+	s.source, s.held = nil, nil
 	s.listing, s.waiting, s.recovered = false, false, false
 	s.armed, s.arms = "", 0
 }
 
-// AtRest reports that no task is open.
-func (s *State) AtRest() bool { return s.Task == nil }
+// AtRest reports that no task is open, and no import.
+func (s *State) AtRest() bool { return s.Task == nil && !s.imports() }
 
 // Suspendable reports that the task waits for a person and for nothing else: no model stream,
 // no tool, no timer.
 func (s *State) Suspendable() bool {
-	if s.Task == nil || s.Task.Aborting || s.waiting || s.Task.Request == nil || s.Task.Request.Open {
+	if s.imports() || s.Task == nil || s.Task.Aborting || s.waiting || s.Task.Request == nil || s.Task.Request.Open {
 		return false
 	}
 	asked := false
@@ -167,7 +175,7 @@ func (s *State) Suspendable() bool {
 
 // Pending lists the calls that wait for a person, at most one.
 func (s *State) Pending() []*Call {
-	if s.Task == nil || s.Task.Request == nil || s.Task.Aborting {
+	if s.imports() || s.Task == nil || s.Task.Request == nil || s.Task.Aborting {
 		return nil
 	}
 	for _, c := range s.Task.Request.Calls {
@@ -180,7 +188,7 @@ func (s *State) Pending() []*Call {
 
 // Busy reports that something is open that a checkpoint should describe.
 func (s *State) Busy() bool {
-	if s.Task == nil || s.Task.Request == nil {
+	if s.imports() || s.Task == nil || s.Task.Request == nil {
 		return false
 	}
 	if s.Task.Request.Segment != nil {

@@ -21,6 +21,16 @@ type (
 		// outside knows: it does not decode, its model does not exist.
 		Refused *schemas.Error
 	}
+	// TraceRead answers [ReadTrace], bit by bit: messages of the trace from the From-th on. The first
+	// one of an import that nobody began brings Settings and Facts.
+	TraceRead struct {
+		Settings schemas.SessionMeta
+		Facts    schemas.TraceFacts
+		From     int
+		Messages []schemas.Message
+	}
+	// TraceRefused: the trace can't be imported, or not be read any more.
+	TraceRefused struct{ Reason *schemas.Error }
 	// ToolsListed answers [ListTools].
 	ToolsListed struct{ Tools []schemas.ToolDefinition }
 	// ModelMessage: the model streamed a message. Request is that of the [CallModel] effect.
@@ -72,6 +82,8 @@ type (
 )
 
 func (CommandReceived) event() {}
+func (TraceRead) event()       {}
+func (TraceRefused) event()    {}
 func (ToolsListed) event()     {}
 func (ModelMessage) event()    {}
 func (ModelEnded) event()      {}
@@ -89,6 +101,15 @@ type Effect interface{ effect() }
 type (
 	// Answer tells the sender of a command its outcome and acknowledges the command.
 	Answer struct{ Outcome schemas.Outcome }
+	// ReadTrace asks for the messages of a trace from the From-th on, with [TraceRead]. Settings are
+	// those of an import that an owner before began.
+	ReadTrace struct {
+		Import   schemas.ImportBody
+		Settings *schemas.SessionMeta
+		From     int
+	}
+	// DropTrace: the trace is in the log, or never will be.
+	DropTrace struct{ Trace string }
 	// ListTools asks which tools there are; the answer is [ToolsListed].
 	ListTools struct{}
 	// CallModel starts a model call.
@@ -141,6 +162,8 @@ type (
 )
 
 func (Answer) effect()        {}
+func (ReadTrace) effect()     {}
+func (DropTrace) effect()     {}
 func (ListTools) effect()     {}
 func (CallModel) effect()     {}
 func (StopModel) effect()     {}
@@ -175,6 +198,12 @@ func (s *State) Step(now time.Time, event Event) Output {
 	switch e := event.(type) {
 	case CommandReceived:
 		st.command(e)
+	case TraceRead:
+		st.traceRead(e)
+	case TraceRefused:
+		if st.source != nil {
+			st.importDone(e.Reason.Code, e.Reason.Message)
+		}
 	case ToolsListed:
 		st.toolsListed(e.Tools)
 	case ModelMessage:
@@ -198,11 +227,13 @@ func (s *State) Step(now time.Time, event Event) Output {
 	case GaveUp:
 		st.gaveUp(e)
 	}
-	st.advance()
-	for st.startNext() {
+	if !st.imports() {
 		st.advance()
+		for st.startNext() {
+			st.advance()
+		}
+		st.keepDeadline()
 	}
-	st.keepDeadline()
 	return st.out
 }
 
@@ -224,6 +255,10 @@ func (st *step) command(e CommandReceived) {
 	if e.Sequence <= st.Cursor {
 		return // it has its outcome
 	}
+	if st.source != nil {
+		st.held = append(st.held, e)
+		return
+	}
 	c := &e.Command
 	refused := e.Refused
 	if refused == nil {
@@ -237,6 +272,8 @@ func (st *step) command(e CommandReceived) {
 		return
 	}
 	switch c.Type {
+	case schemas.CommandImport:
+		st.importTrace(e)
 	case schemas.CommandCreate:
 		st.outcome(e, schemas.CodeApplied, "")
 		st.create(c)
@@ -277,7 +314,7 @@ func (st *step) command(e CommandReceived) {
 
 // refuse says why the command can't be applied to the session as it is; nil if it can.
 func (st *step) refuse(c *schemas.Command, at time.Time) *schemas.Error {
-	if c.Type == schemas.CommandCreate {
+	if c.Type.Creates() {
 		if st.Meta != nil {
 			return schemas.Errorf(schemas.CodeSessionExists, "session %s exists already", st.Session.ID)
 		}

@@ -1,0 +1,88 @@
+package bus
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"braid/schemas"
+)
+
+// A trace that is to become a session is too large for a command. It is an object of the session,
+// named by what it holds: who sends it again, not knowing what became of it, names the same one.
+
+// traceMark begins the last part of the names of such objects; a digest follows.
+const traceMark = "trace."
+
+// PutTrace stores a trace for the import of a session and returns the name for the command. An
+// error of r ends it, and nothing stays behind.
+func (c *Conn) PutTrace(ctx context.Context, ref schemas.SessionRef, r io.Reader) (name string, err error) {
+	if err := ref.Validate(); err != nil {
+		return "", err
+	}
+	info, err := c.putChunks(ctx, sessionBlobs(ref)+traceMark, r)
+	if err != nil {
+		return "", err
+	}
+	digest, err := base64.URLEncoding.DecodeString(strings.TrimPrefix(info.Digest, "SHA-256="))
+	if err != nil {
+		return "", fmt.Errorf("store a trace: %w", err)
+	}
+	info.Name += hex.EncodeToString(digest)
+	if _, err := c.blobs.GetInfo(ctx, info.Name); err == nil {
+		c.dropChunks(ctx, info) // it is there, and may be being read
+		return info.Name, nil
+	}
+	return info.Name, c.putObjectInfo(ctx, info)
+}
+
+// ReadTrace returns a trace that [Conn.PutTrace] has stored. It fails with [ErrBlobMissing] when it
+// is gone, or was never the session's.
+func (c *Conn) ReadTrace(ctx context.Context, ref schemas.SessionRef, name string) ([]byte, error) {
+	if !strings.HasPrefix(name, sessionBlobs(ref)+traceMark) {
+		return nil, fmt.Errorf("%.200q is no trace of session %s: %w", name, ref, ErrBlobMissing)
+	}
+	return c.getBlob(ctx, name)
+}
+
+// DropTrace removes a trace whose import has its outcome.
+func (c *Conn) DropTrace(ctx context.Context, ref schemas.SessionRef, name string) error {
+	if !strings.HasPrefix(name, sessionBlobs(ref)+traceMark) {
+		return nil
+	}
+	err := c.deleteBlob(ctx, name)
+	if errors.Is(err, jetstream.ErrObjectNotFound) {
+		return nil
+	}
+	return err
+}
+
+// traceInUse reports whether a command that is stored names the trace.
+func (c *Conn) traceInUse(ctx context.Context, ref schemas.SessionRef, name string) (bool, error) {
+	commands, err := c.ReadCommands(ctx, ref, 0, 0)
+	if err != nil {
+		return false, err
+	}
+	for _, cmd := range commands {
+		if cmd.Import != nil && cmd.Import.Trace == name {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// sessionOfTrace parses the name of a trace.
+func sessionOfTrace(name string) (schemas.SessionRef, bool) {
+	parts := strings.Split(name, "/")
+	if len(parts) != 3 || !strings.HasPrefix(parts[2], traceMark) {
+		return schemas.SessionRef{}, false
+	}
+	ref := schemas.SessionRef{Project: parts[0], ID: parts[1]}
+	return ref, ref.Validate() == nil
+}

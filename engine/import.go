@@ -1,0 +1,108 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+
+	"braid/bus"
+	"braid/engine/internal/session"
+	"braid/schemas"
+)
+
+// How much of a trace goes to the core at once, and so into one frame.
+const (
+	importBytes    = 64 << 10
+	importMessages = 200
+)
+
+// readTrace reads the trace of an import on a goroutine of its own. It is checked once more, whole,
+// before anything of it is appended: whoever put it there need not have been a gateway.
+func (r *runner) readTrace(e session.ReadTrace) {
+	r.spawn(func(ctx context.Context) {
+		err := r.streamTrace(ctx, e)
+		if err == nil || ctx.Err() != nil {
+			return
+		}
+		refused := asError(err)
+		if refused.Code == schemas.CodeInternal {
+			r.log.Error().Err(err).Msg("a trace can't be imported")
+		}
+		r.report(session.TraceRefused{Reason: refused})
+	})
+}
+
+func (r *runner) streamTrace(ctx context.Context, e session.ReadTrace) error {
+	data, err := r.e.conn.ReadTrace(ctx, r.ref, e.Import.Trace)
+	if errors.Is(err, bus.ErrBlobMissing) {
+		return schemas.Errorf(schemas.CodeNotFound, "the trace is gone: send it again, under another id")
+	}
+	if err != nil {
+		return err
+	}
+	facts, err := schemas.CheckTrace(schemas.NewLineReader(bytes.NewReader(data)))
+	if err != nil {
+		return invalidTrace(err)
+	}
+	read := session.TraceRead{Facts: facts}
+	if e.Settings != nil {
+		read.Settings = *e.Settings
+	} else if read.Settings, err = e.Import.Settings(r.ref.ID, facts.Meta); err != nil {
+		return err
+	} else if _, err := r.e.models.Open(read.Settings.Provider + "/" + read.Settings.ModelID); err != nil {
+		return err
+	}
+	return r.cutTrace(ctx, schemas.NewLineReader(bytes.NewReader(data)), e.From, read)
+}
+
+// cutTrace hands the messages from the from-th on to the loop, a frame's worth at a time, and no
+// faster than they are appended.
+func (r *runner) cutTrace(ctx context.Context, lines *schemas.LineReader, from int, read session.TraceRead) error {
+	size, line := 0, []byte(nil)
+	for n := 0; ; n++ {
+		_, m, err := lines.Next()
+		end := errors.Is(err, io.EOF)
+		if err != nil && !end {
+			return invalidTrace(err)
+		}
+		if n < from && !end {
+			continue
+		}
+		if !end {
+			if line, err = schemas.Append(line[:0], m); err != nil {
+				return err
+			}
+		}
+		if end || len(read.Messages) > 0 && (size+len(line) > importBytes || len(read.Messages) == importMessages) {
+			read.From = n - len(read.Messages)
+			select {
+			case r.stream <- read:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+			read.Messages, size = nil, 0
+		}
+		if end {
+			return nil
+		}
+		read.Messages, size = append(read.Messages, m), size+len(line)
+	}
+}
+
+// invalidTrace is what a person gets for a trace that can't be imported; it names the line.
+func invalidTrace(err error) error {
+	if at, ok := errors.AsType[*schemas.LineError](err); ok {
+		return schemas.Errorf(schemas.CodeInvalid, "%v", at)
+	}
+	return err
+}
+
+// dropTrace removes a trace that is in the log. If that fails a sweep will.
+func (r *runner) dropTrace(name string) {
+	r.spawn(func(ctx context.Context) {
+		if err := r.e.conn.DropTrace(ctx, r.ref, name); err != nil && ctx.Err() == nil {
+			r.log.Debug().Err(err).Msg("an imported trace stays among the blobs")
+		}
+	})
+}

@@ -1,0 +1,307 @@
+package session
+
+import (
+	"cmp"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"braid/schemas"
+)
+
+// importing is a trace on its way into the log: how far it has come, and what its messages mean.
+// They are folded apart from the session's own: what stands in a trace from elsewhere commits no
+// command, changes no setting and begins nothing.
+type importing struct {
+	settings   *schemas.SessionMeta // what the session runs on from there
+	left       schemas.Imported     // messages of the trace that are not in the log
+	taken      int                  // those that are
+	provider   string               // whose fidelity the next messages hold
+	nested     schemas.Imported     // of an import that the trace itself holds
+	after      string               // whose fidelity the messages behind that hold
+	compacting bool
+	inputs     []schemas.Message // prompts since the last request began
+	begun      bool              // something stands behind the last task_end
+	aborted    bool              // the last thing was an abort
+
+	ids  map[string]string // the trace's call ids to those of the context, the newest
+	used map[string]bool   // ids of the context
+}
+
+// Imported reports that the message, which is the next of the log, belongs to an imported trace.
+func (s *State) Imported(m schemas.Message) bool {
+	return s.importing != nil && s.importing.left.Has(m)
+}
+
+// applyImport opens an import: nothing that was before it counts.
+func (s *State) applyImport(m schemas.Message, p *schemas.SessionImported) {
+	s.importing = &importing{settings: &p.Settings, ids: map[string]string{}, used: map[string]bool{}}
+	s.importing.left.Take(m, schemas.ViewRecorded)
+	s.Context, s.Task, s.Usage = nil, nil, schemas.TokenCounts{}
+}
+
+// importEnded closes the import by the outcome of its command: it made the session, or nothing.
+func (s *State) importEnded(code schemas.Code) {
+	i := s.importing
+	s.takeInputs()
+	s.importing = nil
+	if code == schemas.CodeApplied {
+		s.Meta, s.Mode = i.settings, i.settings.ApprovalMode
+		return
+	}
+	s.Context, s.Task, s.Usage = nil, nil, schemas.TokenCounts{}
+}
+
+// applyImported folds a message of the trace. Prompts reach the model with the next request, as
+// they did: also those that came while a request ran, or its tools.
+func (s *State) applyImported(m schemas.Message) {
+	i := s.importing
+	i.left.Take(m, schemas.ViewRecorded)
+	i.taken++
+	if !i.nested.Take(m, schemas.ViewRecorded) && i.after != "" {
+		i.provider = i.after
+	}
+	if i.compacting && s.skipCompaction(m) {
+		return
+	}
+	switch p := m.Payload.(type) {
+	case *schemas.CommandOutcome, *schemas.Checkpoint, *schemas.OwnerChanged, *schemas.SessionChanged,
+		*schemas.ToolListReady, *schemas.MCPConnectBegin, *schemas.MCPConnectEnd,
+		*schemas.TaskQueued, *schemas.TaskDequeued:
+	case *schemas.SessionImported:
+		i.after = p.Settings.Provider
+	case *schemas.SessionMeta:
+		i.provider = p.Provider
+	case *schemas.CompactionBegin:
+		i.compacting = true
+	case *schemas.TokenUsage:
+		s.Usage = p.Session
+	case *schemas.RequestBegin:
+		i.begun, i.aborted = true, false
+		if s.Task == nil {
+			s.Task = &Task{}
+		}
+		s.beginRequest(p)
+		s.takeInputs()
+	case *schemas.Abort:
+		i.begun, i.aborted = true, true
+		s.endImported(true)
+	case *schemas.TaskEnd:
+		i.begun, i.aborted = false, false
+		s.endImported(false)
+	default:
+		if fromUser(m) {
+			i.begun, i.aborted = true, false
+			i.inputs = append(i.inputs, m)
+			return
+		}
+		s.applyModel(s.translate(m))
+	}
+}
+
+// skipCompaction takes a message inside a compaction. One that completed is not imported, so the
+// context stands as it is; only what was used counts.
+func (s *State) skipCompaction(m schemas.Message) bool {
+	switch p := m.Payload.(type) {
+	case *schemas.TokenUsage:
+		s.Usage = p.Session
+	case *schemas.CompactionEnd:
+		s.importing.compacting = false
+	case *schemas.Abort, *schemas.TaskEnd:
+		s.importing.compacting = false
+		return false
+	}
+	return true
+}
+
+// fromUser reports that the message is what somebody says to the model.
+func fromUser(m schemas.Message) bool {
+	switch p := m.Payload.(type) {
+	case *schemas.Text:
+		return p.Role == schemas.RoleUser
+	case *schemas.ImageURL:
+		return p.Role == schemas.RoleUser
+	case *schemas.InlineData:
+		return p.Role == schemas.RoleUser
+	}
+	return false
+}
+
+func (s *State) takeInputs() {
+	s.Context = append(s.Context, s.importing.inputs...)
+	s.importing.inputs = nil
+}
+
+// endImported ends the task of the trace: what it leaves for the next one is what a task of our own
+// would.
+func (s *State) endImported(aborted bool) {
+	if s.Task != nil {
+		s.Task.Aborting = aborted
+	}
+	s.endTask()
+	s.takeInputs()
+}
+
+// translate returns the message as the context has it: with a call id that is a name and names one
+// call, and without what only another provider can read. The log keeps what came.
+func (s *State) translate(m schemas.Message) schemas.Message {
+	i := s.importing
+	switch p := m.Payload.(type) {
+	case *schemas.ToolCall:
+		own := *p
+		own.ToolCallID = i.newID(p.ToolCallID)
+		s.stepOver(p.ToolCallID)
+		m.Payload = &own
+	case *schemas.ToolCallOutput:
+		own := *p
+		own.ToolCallID = cmp.Or(i.ids[p.ToolCallID], p.ToolCallID)
+		m.Payload = &own
+	case *schemas.ApprovalDecision:
+		own := *p
+		own.ToolCallID = cmp.Or(i.ids[p.ToolCallID], p.ToolCallID)
+		m.Payload = &own
+	}
+	if i.provider != i.settings.Provider {
+		m.Payload = withoutFidelity(m.Payload)
+	}
+	return m
+}
+
+func (i *importing) newID(theirs string) string {
+	own := theirs
+	for n := 1; !schemas.ValidName(own) || i.used[own]; n++ {
+		own = fmt.Sprintf("i%d-%d", len(i.used), n)
+	}
+	i.ids[theirs], i.used[own] = own, true
+	return own
+}
+
+func withoutFidelity(p schemas.Payload) schemas.Payload {
+	switch p := p.(type) {
+	case *schemas.Text:
+		own := *p
+		own.Fidelity = nil
+		return &own
+	case *schemas.Thinking:
+		own := *p
+		own.Fidelity = nil
+		return &own
+	case *schemas.InlineThinking:
+		own := *p
+		own.Fidelity = nil
+		return &own
+	case *schemas.ToolCall:
+		own := *p
+		own.Fidelity = nil
+		return &own
+	}
+	return p
+}
+
+// stepOver keeps the ids that this session gives out apart from one of the trace that has their shape.
+func (s *State) stepOver(id string) {
+	_, number, ok := strings.Cut(id, "-")
+	if n, err := strconv.Atoi(number); ok && err == nil && n < maxForeignCalls {
+		s.foreignCalls = max(s.foreignCalls, n)
+		s.calls = max(s.calls, n)
+	}
+}
+
+// maxForeignCalls bounds the numbers that are stepped over. No session ever comes to that one.
+const maxForeignCalls = 1 << 40
+
+// imports reports that the session is being made of a trace: nothing else happens to it meanwhile.
+func (s *State) imports() bool { return s.importing != nil || s.source != nil }
+
+// importTrace takes up an import, from its beginning or where an owner before left it.
+func (st *step) importTrace(e CommandReceived) {
+	st.source = &e
+	read := ReadTrace{Import: *e.Command.Import}
+	if i := st.importing; i != nil {
+		read.Settings, read.From = i.settings, i.taken
+	}
+	st.do(read)
+}
+
+// traceRead appends the next messages of the trace, and behind the last what makes it whole: the
+// end of its last task, and the outcome of the command, in one frame.
+func (st *step) traceRead(e TraceRead) {
+	if st.source == nil {
+		return
+	}
+	if st.importing == nil {
+		st.emit(&schemas.SessionImported{
+			Messages: e.Facts.Messages, Visible: e.Facts.Visible, Settings: e.Settings,
+			CommandID: st.source.Command.ID, Sequence: st.source.Sequence,
+		})
+	}
+	i := st.importing
+	for _, m := range e.Messages[min(max(0, i.taken-e.From), len(e.Messages)):] {
+		st.append(m)
+	}
+	if i.left.Left > 0 {
+		return
+	}
+	st.closeTrace()
+	st.importDone(schemas.CodeApplied, "")
+}
+
+// importDone gives the import its outcome, and takes what has waited behind it.
+func (st *step) importDone(code schemas.Code, message string) {
+	source, waiting := st.source, st.held
+	st.source, st.held = nil, nil
+	st.outcome(*source, code, message)
+	st.do(DropTrace{Trace: source.Command.Import.Trace})
+	for _, e := range waiting {
+		st.command(e)
+	}
+}
+
+// closeTrace ends the last task of a trace that does not say how it ended. One that was cut off in
+// the middle of a turn ends as if it had been interrupted there.
+func (st *step) closeTrace() {
+	i, t := st.importing, st.Task
+	switch {
+	case !i.begun:
+		return
+	case i.aborted:
+		st.emit(&schemas.TaskEnd{Status: schemas.StopAborted, Cause: schemas.CauseUser})
+	case len(i.inputs) == 0 && t != nil && !t.Request.Open && t.Request.Status == schemas.StopCompleted && len(t.Request.Calls) == 0:
+		st.emit(&schemas.TaskEnd{Status: schemas.StopCompleted, Cause: schemas.CauseDone})
+	case len(i.inputs) == 0 && t != nil && !t.Request.Open && t.Request.Status != schemas.StopCompleted && t.Request.RetryInMS == 0:
+		st.emit(&schemas.TaskEnd{Status: t.Request.Status, Cause: t.Request.Failure.Kind, ErrorInfo: t.Request.Failure})
+	default:
+		st.cutOff()
+	}
+}
+
+// cutOff ends a task in the middle of a turn. Nobody will ever know what became of calls that have
+// no output.
+func (st *step) cutOff() {
+	if t := st.Task; t != nil {
+		r := t.Request
+		if r.Open {
+			st.emit(&schemas.RequestEnd{Status: schemas.StopAborted, Attempt: r.Attempt})
+		}
+		for _, c := range r.Calls {
+			if c.running() {
+				st.emit(schemas.NewToolCallOutput(st.importing.original(c.ToolCallID), unknownOutput, schemas.StopAborted))
+			}
+		}
+	}
+	st.emit(&schemas.Abort{Reason: "the imported trace ends in the middle of this task"})
+	st.emit(&schemas.TaskEnd{Status: schemas.StopAborted, Cause: schemas.CauseImport})
+}
+
+// unknownOutput is what the model reads of a call whose output the trace does not have.
+const unknownOutput = "[the record ends before the output of this call; its outcome is unknown]"
+
+// original is the trace's id of a call.
+func (i *importing) original(own string) string {
+	for theirs, id := range i.ids {
+		if id == own {
+			return theirs
+		}
+	}
+	return own
+}

@@ -1,0 +1,184 @@
+package gateway
+
+import (
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"strconv"
+	"time"
+
+	"braid/schemas"
+)
+
+// Bounds of an import: the trace in bytes, how long it may take to arrive, and how long the request
+// waits for it to be appended.
+const (
+	maxTrace    = 64 << 20
+	traceArrive = 5 * time.Minute
+	traceWait   = 25 * time.Second
+)
+
+// importSession makes a session of a trace: JSON Lines in the body, what else there is to say in the
+// query. Every line is looked at before anything is stored.
+func (g *Gateway) importSession(w http.ResponseWriter, r *http.Request) error {
+	values, err := parameters(r, "id", "model", "agent", "approval_mode", "workspace", "lenient")
+	if err != nil {
+		return err
+	}
+	lenient, err := flagParameter("lenient", values.Get("lenient"))
+	if err != nil {
+		return err
+	}
+	if !jsonLines(r.Header.Get("Content-Type")) {
+		return schemas.Errorf(codeMediaType, "the body must be of the type application/x-ndjson or application/jsonl")
+	}
+	id, given, err := commandID(w, r)
+	if err != nil {
+		return err
+	}
+	ref := schemas.SessionRef{Project: g.o.Project, ID: newSessionID(values.Get("id"), id, given)}
+	if err := schemas.ValidateName("id", ref.ID); err != nil {
+		return err
+	}
+	cmd := schemas.Command{ID: id, Type: schemas.CommandImport, Session: ref, Import: &schemas.ImportBody{
+		Trace: "-", Model: values.Get("model"), Agent: values.Get("agent"),
+		ApprovalMode: schemas.ApprovalMode(values.Get("approval_mode")), Workspace: values.Get("workspace"),
+	}}
+	if err := cmd.Validate(); err != nil {
+		return err // before a large body is read
+	}
+	if err := http.NewResponseController(w).SetReadDeadline(time.Now().Add(traceArrive)); err != nil {
+		g.log.Debug().Err(err).Msg("an import gets no more time than any request")
+	}
+	trace := newTraceReader(http.MaxBytesReader(w, r.Body, maxTrace), lenient)
+	if cmd.Import.Trace, err = g.conn.PutTrace(r.Context(), ref, trace); err != nil {
+		return traceRefused(err)
+	}
+	outcome, receipt, err := g.conn.SendAndWait(r.Context(), cmd, max(g.o.CommandWait, traceWait))
+	if err != nil {
+		return err
+	}
+	if receipt.Duplicate { // it was imported before this body came
+		if err := g.conn.DropTrace(r.Context(), ref, cmd.Import.Trace); err != nil {
+			g.log.Debug().Err(err).Msg("a trace that came twice stays among the blobs")
+		}
+	}
+	if err := outcome.Err(); err != nil {
+		return err
+	}
+	w.Header().Set("Location", "/v1/sessions/"+ref.ID)
+	writeJSON(w, http.StatusCreated, struct {
+		CommandID string      `json:"command_id"`
+		Session   sessionView `json:"session"`
+		Messages  int         `json:"messages"`
+	}{id, g.created(r, ref, createRequest{Model: cmd.Import.Model, Agent: cmd.Import.Agent}, outcome.Log), trace.messages})
+	return nil
+}
+
+// newSessionID is the id that was asked for, or one that a repeat of the request gets again, or any.
+func newSessionID(asked, key string, given bool) string {
+	switch {
+	case asked != "":
+		return asked
+	case given:
+		return derivedID(key)
+	}
+	return randomID()
+}
+
+func jsonLines(contentType string) bool {
+	media, _, err := mime.ParseMediaType(contentType)
+	return err == nil && (media == "application/x-ndjson" || media == "application/jsonl")
+}
+
+func flagParameter(name, value string) (bool, error) {
+	if value == "" {
+		return false, nil
+	}
+	on, err := strconv.ParseBool(value)
+	if err != nil {
+		return false, &schemas.Error{Code: schemas.CodeInvalid, Field: name, Message: name + " must be true or false"}
+	}
+	return on, nil
+}
+
+// traceRefused is what a client gets for a trace that was not stored.
+func traceRefused(err error) error {
+	var tooLarge *http.MaxBytesError
+	var line *schemas.LineError
+	var known *schemas.Error
+	switch {
+	case errors.As(err, &tooLarge):
+		return schemas.Errorf(schemas.CodeTooLarge, "the trace is over the limit of %d bytes", maxTrace)
+	case errors.As(err, &line) && errors.As(line.Err, &known):
+		return &schemas.Error{Code: schemas.CodeInvalid, Field: "line " + strconv.Itoa(line.Line), Message: line.Error()}
+	case errors.As(err, &line):
+		message := "line " + strconv.Itoa(line.Line) + ": it is no message"
+		if line.Torn {
+			message += ", and the file ends in it: lenient=true leaves such a line out"
+		}
+		return errors.Join(&schemas.Error{Code: schemas.CodeInvalid, Field: "line " + strconv.Itoa(line.Line), Message: message}, err)
+	case errors.As(err, &known):
+		return err
+	}
+	return readFailed(err)
+}
+
+// traceReader reads a trace as Braid writes it, and fails at the first line that can't be imported.
+type traceReader struct {
+	lines    *schemas.LineReader
+	check    schemas.TraceCheck
+	lenient  bool // a last line that is torn is left out
+	messages int
+	buffer   []byte
+	unread   []byte
+	err      error
+}
+
+func newTraceReader(r io.Reader, lenient bool) *traceReader {
+	return &traceReader{lines: schemas.NewLineReader(r), lenient: lenient}
+}
+
+// Read implements io.Reader.
+func (t *traceReader) Read(p []byte) (int, error) {
+	for len(t.unread) == 0 && t.err == nil {
+		t.err = t.next()
+	}
+	if len(t.unread) == 0 {
+		return 0, t.err
+	}
+	n := copy(p, t.unread)
+	t.unread = t.unread[n:]
+	return n, nil
+}
+
+// next takes the next line.
+func (t *traceReader) next() error {
+	n, m, err := t.lines.Next()
+	if at, ok := errors.AsType[*schemas.LineError](err); ok && at.Torn && t.lenient {
+		err = io.EOF
+	}
+	if errors.Is(err, io.EOF) {
+		if _, refused := t.check.Finish(); refused != nil {
+			return refused
+		}
+		return err
+	}
+	if err == nil {
+		err = t.check.Add(m)
+		if err != nil {
+			err = &schemas.LineError{Line: n, Err: err}
+		}
+	}
+	if err != nil {
+		return err
+	}
+	if t.buffer, err = schemas.Append(t.buffer[:0], m); err != nil {
+		return &schemas.LineError{Line: n, Err: err}
+	}
+	t.buffer = append(t.buffer, '\n')
+	t.unread = t.buffer
+	t.messages++
+	return nil
+}

@@ -1,0 +1,186 @@
+package schemas
+
+import (
+	"errors"
+	"io"
+)
+
+// ImportBody creates a session from a trace. What is left out is as the trace has it, but for the
+// approval mode: whoever imports decides who approves, not the file.
+type ImportBody struct {
+	// Trace names the object that holds the trace, JSON Lines.
+	Trace string `json:"trace"`
+	// Model is "provider/model".
+	Model        string       `json:"model,omitzero"`
+	Agent        string       `json:"agent,omitzero"`
+	ApprovalMode ApprovalMode `json:"approval_mode,omitzero"`
+	Workspace    string       `json:"workspace,omitzero"`
+	Limits       Limits       `json:"limits,omitzero"`
+	// ApprovalTimeoutMS is that of a [CreateBody].
+	ApprovalTimeoutMS int64 `json:"approval_timeout_ms,omitzero"`
+}
+
+func (b *ImportBody) validate() error {
+	if b.Trace == "" || len(b.Trace) > MaxReason {
+		return &Error{Code: CodeInvalid, Field: "trace", Message: "trace must name an object"}
+	}
+	create := CreateBody{
+		Model: b.Model, Agent: b.Agent, ApprovalMode: b.ApprovalMode, Workspace: b.Workspace,
+		Limits: b.Limits, ApprovalTimeoutMS: b.ApprovalTimeoutMS,
+	}
+	if create.Model == "" {
+		create.Model = "any/any" // the trace's own, which is looked at when the trace is read
+	}
+	return create.validate()
+}
+
+// Settings are what the session of that id runs on, given what its trace says. The error is an
+// *[Error]: the trace names no model that can be named, or limits that are none.
+func (b *ImportBody) Settings(id string, trace SessionMeta) (SessionMeta, error) {
+	s := trace
+	s.SessionID, s.AgentState, s.Source, s.Extra = id, "", "", nil
+	if b.Model != "" {
+		s.Provider, s.ModelID, _ = SplitModel(b.Model) // validated with the command
+		s.ModelContextWindow = nil
+	} else if _, _, err := SplitModel(s.Provider + "/" + s.ModelID); err != nil {
+		return s, &Error{Code: CodeInvalid, Field: "model", Message: "the trace names no usable model: give one"}
+	}
+	if b.Agent != "" {
+		s.Agent = b.Agent
+	} else if !ValidName(s.Agent) {
+		s.Agent = ""
+	}
+	if b.Workspace != "" {
+		s.Workspace = b.Workspace
+	}
+	if b.Limits != (Limits{}) {
+		s.Limits = b.Limits
+	}
+	if b.ApprovalTimeoutMS != 0 {
+		s.ApprovalTimeoutMS = b.ApprovalTimeoutMS
+	}
+	s.ApprovalMode = b.ApprovalMode
+	if s.ApprovalMode == "" {
+		s.ApprovalMode = ApproveReadOnly
+	}
+	if s.ApprovalTimeoutMS < 0 || s.ApprovalTimeoutMS > MaxApprovalTimeout {
+		s.ApprovalTimeoutMS = 0
+	}
+	return s, s.Limits.validate()
+}
+
+// TraceCheck decides whether a trace can be imported, so that its session can go on: message by
+// message, and at its end. It accepts more than a [Checker] does, since traces come from elsewhere;
+// it refuses what would make the session go on from another context than the one it had.
+//
+// A trace with unknown events or members, without task_end, or cut off in the middle of a turn is
+// fine. It is not safe for concurrent use.
+type TraceCheck struct {
+	meta     *SessionMeta
+	imported int  // messages that still belong to an import the trace itself holds
+	open     bool // a request is
+	facts    TraceFacts
+}
+
+// TraceFacts is what a trace says of itself.
+type TraceFacts struct {
+	// Meta is what its session ran on.
+	Meta SessionMeta
+	// Messages is how many it has, Visible how many of them watchers see.
+	Messages, Visible int
+}
+
+// Add takes the next message. The error is an *[Error] that says why it can't be imported.
+func (c *TraceCheck) Add(m Message) error {
+	c.facts.Messages++
+	if m.Visible() {
+		c.facts.Visible++
+	}
+	switch {
+	case len(m.Origin) > 0:
+		return refuseTrace("a message of a child session: it belongs to that session's own trace")
+	case m.Partial():
+		return refuseTrace("%s is a fragment: a trace holds complete messages only", m.Kind())
+	}
+	nested := c.imported > 0
+	if nested {
+		c.imported--
+	}
+	switch p := m.Payload.(type) {
+	case *SessionImported:
+		if !nested {
+			c.meta, c.imported = &p.Settings, p.Messages
+		}
+		return nil
+	case *SessionMeta:
+		if nested {
+			return nil
+		}
+		if c.meta != nil {
+			return refuseTrace("a second session_meta opens another context: import the trace of one context")
+		}
+		c.meta = p
+		return nil
+	case *CommandOutcome, *Checkpoint:
+		return nil // ours, which may stand before everything
+	}
+	if c.meta == nil && !nested {
+		return refuseTrace("%s stands before session_meta, which comes first in a trace", m.Kind())
+	}
+	return c.check(m)
+}
+
+func (c *TraceCheck) check(m Message) error {
+	switch p := m.Payload.(type) {
+	case *RequestBegin:
+		c.open = true
+	case *RequestEnd:
+		c.open = false
+	case *CompactionEnd:
+		if p.Status == StopCompleted {
+			return refuseTrace("the context was compacted, and goes on elsewhere: import the trace of the context that follows")
+		}
+	case *Unknown:
+		if m.Type == TypeModel {
+			return refuseTrace("a model_msg of the type %.80q is not known, and would be missing from the context", string(p.Of))
+		}
+	case *Text:
+		if p.Role != RoleUser && !c.open && p.StopReason != StopFailed {
+			return refuseTrace("the model speaks outside of any request")
+		}
+	case *ToolCall, *Thinking, *InlineThinking:
+		if !c.open {
+			return refuseTrace("%s stands outside of any request", m.Kind())
+		}
+	}
+	return nil
+}
+
+// Finish returns what the trace says of itself. The error is an *[Error]: there is no session_meta.
+func (c *TraceCheck) Finish() (TraceFacts, error) {
+	if c.meta == nil {
+		return c.facts, refuseTrace("the trace has no session_meta")
+	}
+	c.facts.Meta = *c.meta
+	return c.facts, nil
+}
+
+func refuseTrace(format string, args ...any) *Error { return Errorf(CodeInvalid, format, args...) }
+
+// CheckTrace reads a trace and decides whether it can be imported. A line that can't be makes it
+// fail with a *[LineError].
+func CheckTrace(lines *LineReader) (TraceFacts, error) {
+	var check TraceCheck
+	for {
+		n, m, err := lines.Next()
+		if errors.Is(err, io.EOF) {
+			return check.Finish()
+		}
+		if err != nil {
+			return TraceFacts{}, err
+		}
+		if err := check.Add(m); err != nil {
+			return TraceFacts{}, &LineError{Line: n, Err: err}
+		}
+	}
+}
