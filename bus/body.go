@@ -15,17 +15,30 @@ import (
 // message can hold.
 const headerBody = "Braid-Body"
 
-// bodyMark begins the last part of the names of such blobs; the call's id and a random part follow.
-const bodyMark = "body."
+// What begins the last part of the names of such blobs; the id of a call or of a command and a
+// random part follow.
+const (
+	bodyMark    = "body."
+	commandMark = "command."
+)
 
 // sealBody puts the body of a message about a call into the message or, over the broker's max
 // payload, into a blob of the session under a name used once, which the message then names.
 func (c *Conn) sealBody(ctx context.Context, m *nats.Msg, ref schemas.SessionRef, call string, body []byte) error {
+	return c.seal(ctx, m, sessionBlobs(ref)+bodyMark+call, body)
+}
+
+// sealCommand does the same for a command.
+func (c *Conn) sealCommand(ctx context.Context, m *nats.Msg, cmd schemas.Command, body []byte) error {
+	return c.seal(ctx, m, sessionBlobs(cmd.Session)+commandMark+cmd.ID, body)
+}
+
+func (c *Conn) seal(ctx context.Context, m *nats.Msg, name string, body []byte) error {
 	if int64(len(body)) <= c.nc.MaxPayload()-headerRoom {
 		m.Data = body
 		return nil
 	}
-	name := sessionBlobs(ref) + bodyMark + call + "." + randomID()
+	name += "." + randomID()
 	if err := c.putBlob(ctx, name, body); err != nil {
 		return fmt.Errorf("store a body of %d bytes: %w", len(body), err)
 	}
@@ -33,7 +46,7 @@ func (c *Conn) sealBody(ctx context.Context, m *nats.Msg, ref schemas.SessionRef
 	return nil
 }
 
-// openBody returns what sealBody put away.
+// openBody returns what was put away.
 func (c *Conn) openBody(ctx context.Context, header nats.Header, data []byte) ([]byte, error) {
 	name := header.Get(headerBody)
 	if name == "" {
@@ -46,16 +59,35 @@ func (c *Conn) openBody(ctx context.Context, header nats.Header, data []byte) ([
 	return body, nil
 }
 
+// DropBody removes what is kept outside of a command that has its outcome stored: from then on nobody
+// reads it. It is best effort: what stays is the session's, or a sweep's.
+//
+// Only of use if [StoredCommand.KeptOutside].
+func (c *Conn) DropBody(ctx context.Context, cmd StoredCommand) { c.dropBody(ctx, cmd.blob) }
+
+func (c *Conn) dropBody(ctx context.Context, name string) {
+	if name == "" {
+		return
+	}
+	if err := c.deleteBlob(ctx, name); err != nil && ctx.Err() == nil {
+		c.log.Debug().Err(err).Str("blob", name).Msg("the body of a command stays behind")
+	}
+}
+
 // BodiesInUse answers for [Conn.SweepBlobs] whether a blob that belongs to no frame is to be kept:
 // the body of a call's record as long as that record is stored, the body of a queued call until
-// the call has ended, a trace as long as the command that imports it. Other blobs go with their session alone, and are kept.
+// the call has ended, that of a command as long as the command is stored, a trace as long as the
+// command that imports it. Other blobs go with their session alone, and are kept.
 func (c *Conn) BodiesInUse(ctx context.Context) (keep func(name string) (bool, error)) {
 	return func(name string) (bool, error) {
 		if ref, ok := sessionOfTrace(name); ok {
 			return c.traceInUse(ctx, ref, name)
 		}
-		ref, call, ok := callOfBody(name)
-		if !ok {
+		if ref, _, ok := ownerOfBody(name, commandMark); ok {
+			return c.commandNames(ctx, ref, name)
+		}
+		ref, call, ok := ownerOfBody(name, bodyMark)
+		if !ok || validateCall(ref, call) != nil {
 			return true, nil
 		}
 		shard := c.shard(ref)
@@ -81,17 +113,34 @@ func (c *Conn) BodiesInUse(ctx context.Context) (keep func(name string) (bool, e
 	}
 }
 
-// callOfBody parses the name of a call's body.
-func callOfBody(name string) (ref schemas.SessionRef, call string, ok bool) {
+// commandNames reports whether a stored command of the session names the blob.
+func (c *Conn) commandNames(ctx context.Context, ref schemas.SessionRef, blob string) (bool, error) {
+	for next := uint64(1); ; {
+		s, err := c.leaderRead(ctx, streamCommands, directRequest{Seq: next, NextFor: commandSubject(ref, LaneRun)})
+		if errors.Is(err, errNotFound) {
+			return false, nil
+		}
+		if err != nil {
+			return false, fmt.Errorf("look for what names %s: %w", blob, err)
+		}
+		if s.Header.Get(headerBody) == blob {
+			return true, nil
+		}
+		next = s.Sequence + 1
+	}
+}
+
+// ownerOfBody parses the name of the body of a call or of a command, as mark says.
+func ownerOfBody(name, mark string) (ref schemas.SessionRef, id string, ok bool) {
 	parts := strings.Split(name, "/")
 	if len(parts) != 3 {
 		return ref, "", false
 	}
-	rest, ok := strings.CutPrefix(parts[2], bodyMark)
+	rest, ok := strings.CutPrefix(parts[2], mark)
 	if !ok {
 		return ref, "", false
 	}
-	call, _, ok = strings.Cut(rest, ".")
+	id, _, ok = strings.Cut(rest, ".")
 	ref = schemas.SessionRef{Project: parts[0], ID: parts[1]}
-	return ref, call, ok && validateCall(ref, call) == nil
+	return ref, id, ok && ref.Validate() == nil && schemas.ValidName(id)
 }

@@ -72,11 +72,10 @@ func (c *Conn) sendCommand(ctx context.Context, cmd schemas.Command, reply strin
 	if err != nil {
 		return Receipt{}, fmt.Errorf("send command: %w", err)
 	}
-	if room := c.nc.MaxPayload() - headerRoom; int64(len(body)) > room {
-		return Receipt{}, schemas.Errorf(schemas.CodeTooLarge, "the command has %d bytes, the limit is %d", len(body), room)
-	}
 	m := nats.NewMsg(commandSubject(cmd.Session, laneOf(cmd.Type)))
-	m.Data = body
+	if err := c.sealCommand(ctx, m, cmd, body); err != nil {
+		return Receipt{}, unavailable("the broker did not take the command's body", err)
+	}
 	// The broker's memory of ids spans the whole stream: an id is one session's own.
 	m.Header.Set(headerMsgID, cmd.Session.Project+"."+cmd.Session.ID+"."+cmd.ID)
 	m.Header.Set(headerTTL, ttl(c.topology.CommandTTL))
@@ -91,6 +90,7 @@ func (c *Conn) sendCommand(ctx context.Context, cmd schemas.Command, reply strin
 	}
 	receipt := Receipt{Sequence: ack.Sequence, Duplicate: ack.Duplicate}
 	if ack.Duplicate {
+		c.dropBody(ctx, m.Header.Get(headerBody)) // nothing names it
 		return receipt, c.checkSameCommand(ctx, cmd, receipt.Sequence, commandHash(body))
 	}
 	return receipt, nil

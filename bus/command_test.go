@@ -24,6 +24,8 @@ var commandTests = []workTest{
 	{"commands are read up to where the wake-up says", testCommandReach},
 	{"a reach whose message is gone does not hide the others", testCommandReachGone},
 	{"many commands are read in pages", testCommandPages},
+	{"a command over the max payload", testCommandLarge},
+	{"a command that names another's body", testCommandForeignBody},
 	{"a command too large is refused at the edge", testCommandTooLarge},
 	{"the outcome comes as a reply", testSendAndWait},
 	{"a lost reply is asked for", testSendAndWaitAsks},
@@ -264,16 +266,6 @@ func testCommandPages(t *testing.T, b *bustest.Broker, project string) {
 	got, err := c.ReadCommands(testContext(t), ref, 0, 0)
 	if err != nil || ids(got) != strings.Join(want, " ") {
 		t.Fatalf("got %d commands, %v", len(got), err)
-	}
-}
-
-func testCommandTooLarge(t *testing.T, b *bustest.Broker, project string) {
-	c := b.Conn(t)
-	ref := schemas.SessionRef{Project: project, ID: "s"}
-	// Allowed by the prompt's own limit, and six times as large once its bytes are escaped.
-	cmd := task(ref, "c", strings.Repeat("\x01", schemas.MaxPrompt))
-	if _, err := c.SendCommand(testContext(t), cmd); !errors.Is(err, &schemas.Error{Code: schemas.CodeTooLarge}) {
-		t.Fatalf("got %v, want too large", err)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"braid/schemas"
@@ -25,7 +26,11 @@ type StoredCommand struct {
 	Invalid *schemas.Error
 
 	reply string
+	blob  string // that holds its body; empty if none does
 }
+
+// KeptOutside reports that the command's body is in a blob, not in its message.
+func (c StoredCommand) KeptOutside() bool { return c.blob != "" }
 
 // errBehind says that replicas did not show what is known to be stored.
 var errBehind = errors.New("the broker's replica is behind")
@@ -66,7 +71,11 @@ func (c *Conn) ReadCommands(ctx context.Context, ref schemas.SessionRef, after, 
 	slices.SortFunc(messages, func(a, b stored) int { return cmp.Compare(a.Sequence, b.Sequence) })
 	commands := make([]StoredCommand, 0, len(messages))
 	for _, m := range messages {
-		if cmd := storedCommand(ref, m); cmd.Type != schemas.CommandWake {
+		cmd, err := c.openCommand(ctx, ref, m)
+		if err != nil {
+			return nil, unavailable("commands can't be read", err)
+		}
+		if cmd.Type != schemas.CommandWake {
 			commands = append(commands, cmd)
 		}
 	}
@@ -193,12 +202,49 @@ func (c *Conn) commandsFromLeader(ctx context.Context, ref schemas.SessionRef, a
 	return all, nil
 }
 
-// storedCommand decodes what a stream holds. It never fails: what is no command becomes an
-// invalid one.
-func storedCommand(ref schemas.SessionRef, m stored) StoredCommand {
+// openCommand reads a stored command, with what is kept outside of it. It fails only when that can't
+// be read now.
+func (c *Conn) openCommand(ctx context.Context, ref schemas.SessionRef, m stored) (StoredCommand, error) {
+	name, body := m.Header.Get(headerBody), m.Data
+	if name == "" {
+		return storedCommand(ref, m, body, nil), nil
+	}
+	// Whoever may send commands may write headers: only a command's own body is touched.
+	if owner, _, ok := ownerOfBody(name, commandMark); !ok || owner != ref {
+		return storedCommand(ref, m, nil, schemas.Errorf(schemas.CodeInvalid, "the command names a body that is not its own")), nil
+	}
+	body, err := c.commandBody(ctx, name)
+	var refused *schemas.Error
+	if err != nil && !errors.As(err, &refused) {
+		return StoredCommand{}, err
+	}
+	out := storedCommand(ref, m, body, err)
+	out.blob = name
+	return out, nil
+}
+
+// maxCommandBody bounds what is read of a command, in bytes.
+const maxCommandBody = 2*schemas.MaxInput + 1<<20
+
+func (c *Conn) commandBody(ctx context.Context, name string) ([]byte, error) {
+	if info, err := c.blobs.GetInfo(ctx, name); err == nil && info.Size > maxCommandBody {
+		return nil, schemas.Errorf(schemas.CodeTooLarge, "the command has %d bytes, the limit is %d", info.Size, maxCommandBody)
+	}
+	body, err := c.getBlob(ctx, name)
+	if errors.Is(err, ErrBlobMissing) {
+		return nil, schemas.Errorf(schemas.CodeInternal, "the command's body is lost")
+	}
+	return body, err
+}
+
+// storedCommand decodes what a stream holds, or says why there is nothing to decode. It never fails:
+// what is no command becomes an invalid one.
+func storedCommand(ref schemas.SessionRef, m stored, body []byte, err error) StoredCommand {
 	_, lane, _ := refFromCommandSubject(m.Subject)
 	out := StoredCommand{Sequence: m.Sequence, Time: m.Time, Lane: lane, reply: m.Header.Get(headerCommandReply)}
-	err := schemas.DecodeJSON(m.Data, &out.Command)
+	if err == nil {
+		out.Command, err = schemas.DecodeCommand(body)
+	}
 	if err == nil && out.Session != ref {
 		err = schemas.Errorf(schemas.CodeInvalid, "the command names session %.80q", out.Session.String())
 	}
@@ -210,6 +256,9 @@ func storedCommand(ref schemas.SessionRef, m stored) StoredCommand {
 	}
 	id := out.ID
 	if !schemas.ValidName(id) {
+		id = commandOfID(m.Header.Get(headerMsgID), ref)
+	}
+	if !schemas.ValidName(id) {
 		id = "invalid-" + strconv.FormatUint(m.Sequence, 10)
 	}
 	out.Command = schemas.Command{ID: id, Session: ref}
@@ -217,4 +266,10 @@ func storedCommand(ref schemas.SessionRef, m stored) StoredCommand {
 		out.Invalid = schemas.Errorf(schemas.CodeInvalid, "the stored command can't be read: %v", err)
 	}
 	return out
+}
+
+// commandOfID is the id of a command by that of its broker message.
+func commandOfID(messageID string, ref schemas.SessionRef) string {
+	id, _ := strings.CutPrefix(messageID, ref.Project+"."+ref.ID+".")
+	return id
 }

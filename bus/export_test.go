@@ -50,7 +50,7 @@ func (s *Server) Subscriptions() ([]string, error) {
 
 // DecodeStoredCommand is how ReadCommands reads what a stream holds.
 func DecodeStoredCommand(ref schemas.SessionRef, sequence uint64, data []byte) StoredCommand {
-	return storedCommand(ref, stored{Subject: commandSubject(ref, LaneRun), Sequence: sequence, Data: data})
+	return storedCommand(ref, stored{Subject: commandSubject(ref, LaneRun), Sequence: sequence, Data: data}, data, nil)
 }
 
 // Blobs lists the names of a session's blobs.

@@ -77,18 +77,18 @@ const queryWorkers = 8
 
 // ServeQueries answers questions until stop is called, which waits for handlers; several engines
 // share them. handle returns a value that becomes JSON, or an error: an *[schemas.Error] reaches
-// the asker, any other is logged and reaches it as CodeInternal. An answer over the broker's max
-// payload becomes CodeTooLarge, so handlers answer in pages.
+// the asker, any other is logged and reaches it as CodeInternal. An answer over 48 MiB becomes
+// CodeTooLarge; handlers answer in pages far below.
 func (c *Conn) ServeQueries(handle func(context.Context, Query) (any, error)) (stop func(), err error) {
 	return c.serve(subjectQuery, "engines", queryWorkers, func(ctx context.Context, m *nats.Msg) {
 		answer := c.answerQuery(ctx, m.Data, handle)
 		body, err := schemas.EncodeJSON(answer)
-		if limit := c.nc.MaxPayload(); err == nil && int64(len(body)) > limit {
+		if err == nil && len(body) > maxAnswer {
 			body, err = schemas.EncodeJSON(queryAnswer{Error: schemas.Errorf(schemas.CodeTooLarge,
-				"the answer has %d bytes, the limit is %d: ask for a smaller page", len(body), limit)})
+				"the answer has %d bytes, the limit is %d: ask for a smaller page", len(body), maxAnswer)})
 		}
 		if err == nil {
-			err = m.Respond(body)
+			err = c.respond(m, body)
 		}
 		if err != nil {
 			c.log.Warn().Err(err).Msg("answer a question")
@@ -136,11 +136,11 @@ func (c *Conn) Query(ctx context.Context, q Query) (jsontext.Value, error) {
 	}
 	for try := 0; ; try++ {
 		attempt, cancel := context.WithTimeout(ctx, queryTimeout)
-		m, err := c.nc.RequestWithContext(attempt, subjectQuery, body)
+		data, err := c.request(attempt, subjectQuery, body)
 		cancel()
 		if err == nil {
 			var answer queryAnswer
-			if err := schemas.DecodeJSON(m.Data, &answer); err != nil {
+			if err := schemas.DecodeJSON(data, &answer); err != nil {
 				return nil, fmt.Errorf("ask %s: %w", q.Op, err)
 			}
 			if answer.Error != nil {

@@ -45,7 +45,11 @@ func testQueries(t *testing.T, b *bustest.Broker, project string) {
 			}
 			return page, nil
 		case bus.QueryExport:
-			return bus.ExportPage{Lines: strings.Repeat("x", 2<<20)}, nil
+			var args bus.ExportArgs
+			if err := q.DecodeArgs(&args); err != nil {
+				return nil, err
+			}
+			return bus.ExportPage{Lines: strings.Repeat("x", int(args.After.Sequence))}, nil
 		case bus.QuerySessions:
 			return bus.SessionsPage{Sessions: []bus.SessionInfo{info}, Next: "n"}, nil
 		}
@@ -66,6 +70,12 @@ func testQueries(t *testing.T, b *bustest.Broker, project string) {
 	if err != nil || !cmp.Equal(got, page) {
 		t.Errorf("got %+v, %v, want %+v", got, err, page)
 	}
+	for _, size := range []uint64{1, 1<<20 - 100, 1 << 20, 20 << 20} { // below the max payload, about it, and over it
+		got, err := asker.AskExport(ctx, ref, 0, bus.ExportArgs{After: schemas.Position{Sequence: size}})
+		if err != nil || uint64(len(got.Lines)) != size {
+			t.Errorf("an answer of %d bytes: got %d, %v", size, len(got.Lines), err)
+		}
+	}
 	for why, row := range map[string]struct {
 		ask  func() error
 		want schemas.Code
@@ -74,7 +84,10 @@ func testQueries(t *testing.T, b *bustest.Broker, project string) {
 			_, err := asker.AskSession(ctx, schemas.SessionRef{Project: project, ID: "unknown"}, 0)
 			return err
 		}, schemas.CodeUnknownSession},
-		"an answer over the max payload": {func() error { _, err := asker.AskExport(ctx, ref, 0, bus.ExportArgs{}); return err }, schemas.CodeTooLarge},
+		"an answer without end": {func() error {
+			_, err := asker.AskExport(ctx, ref, 0, bus.ExportArgs{After: schemas.Position{Sequence: 50 << 20}})
+			return err
+		}, schemas.CodeTooLarge},
 		"an error that is nobody's business": {func() error {
 			_, err := asker.Query(ctx, bus.Query{Op: "other", Project: project})
 			if err != nil && strings.Contains(err.Error(), "secret") {

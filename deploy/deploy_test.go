@@ -93,13 +93,19 @@ func TestUsersCanDoTheirWork(t *testing.T) {
 	follower, err := gateway.Follow(ctx, session, bus.FollowOptions{Beginning: true})
 	must(t, "gateway: follow", err)
 	defer follower.Close()
-	_, err = gateway.SendCommand(ctx, schemas.Command{ID: "c1", Type: schemas.CommandTask, Session: session, Task: &schemas.TaskBody{Prompt: "hello"}})
-	must(t, "gateway: send a command", err)
+	over := schemas.InputPart{Type: schemas.KindText, Text: strings.Repeat("x", schemas.MaxPrompt)}
+	sent := schemas.Command{ID: "c1", Type: schemas.CommandTask, Session: session, Task: &schemas.TaskBody{
+		Input: []schemas.InputTurn{{Role: schemas.RoleUser, Content: []schemas.InputPart{over, over, over}}},
+	}}
+	for range 2 { // the repeat takes back what it had stored beside the command
+		must(t, "gateway: send a command", second(gateway.SendCommand(ctx, sent)))
+	}
 	wake := onlyWake(ctx, t, engine)
 	commands, err := engine.ReadCommands(ctx, session, 0, wake.Sequence)
-	if err != nil || len(commands) != 1 {
+	if err != nil || len(commands) != 1 || commands[0].Invalid != nil {
 		t.Fatalf("engine: read commands: %v, %v", commands, err)
 	}
+	engine.DropBody(ctx, commands[0])
 	owner, err := engine.Claim(ctx, session, bus.ClaimRequest{Instance: "e1"})
 	must(t, "engine: claim", err)
 	must(t, "engine: mark as running", second(engine.MarkRunning(ctx, "e1", session)))

@@ -59,13 +59,33 @@ func (r *runner) refuse(c bus.StoredCommand) *schemas.Error {
 		r.log.Error().Uint64("sequence", c.Sequence).Msg("a command that engines did not survive is skipped")
 		return schemas.Errorf(schemas.CodeInternal, "one engine after the other was lost with this command; it is skipped")
 	}
-	if c.Invalid != nil || c.Type != schemas.CommandCreate {
+	switch {
+	case c.Invalid != nil:
 		return c.Invalid
-	}
-	if _, err := r.e.models.Open(c.Create.Model); err != nil {
-		return asError(err)
+	case c.Type == schemas.CommandCreate:
+		if _, err := r.e.models.Open(c.Create.Model); err != nil {
+			return asError(err)
+		}
+	case c.Type == schemas.CommandTask, c.Type == schemas.CommandSteer:
+		return r.refuseImage(c.Task)
 	}
 	return nil
+}
+
+// refuseImage says that the session's model does not see the pictures of a prompt: a person who sends
+// one is told at once. Pictures in earlier turns are replaced by a note when the model is asked.
+func (r *runner) refuseImage(b *schemas.TaskBody) *schemas.Error {
+	field, meta := b.PromptImage(), r.state.Meta
+	if field == "" || meta == nil {
+		return nil
+	}
+	model, err := r.e.models.Open(meta.Provider + "/" + meta.ModelID)
+	if err != nil || model.Info().Vision { // a model that is gone ends the task as it ends any
+		return nil
+	}
+	refused := schemas.Errorf(schemas.CodeUnsupported, "the model %s/%s does not see images", meta.Provider, meta.ModelID)
+	refused.Field = field
+	return refused
 }
 
 // outcomeOf finds the outcome a command id was given before, whenever that was: what the trace

@@ -66,8 +66,12 @@ func (r *runner) answer(o schemas.Outcome, ack bus.Ack) {
 	r.acknowledgeLater()
 }
 
-// reply is best effort: who hears nothing asks.
+// reply is best effort: who hears nothing asks. The outcome is stored, so what was kept of the command
+// outside of it is not needed any more.
 func (r *runner) reply(c bus.StoredCommand, o schemas.Outcome) {
+	if c.KeptOutside() {
+		r.spawn(func(ctx context.Context) { r.e.conn.DropBody(ctx, c) })
+	}
 	if err := r.e.conn.Reply(c, o); err != nil {
 		r.log.Debug().Err(err).Msg("reply")
 	}

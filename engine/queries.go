@@ -147,7 +147,7 @@ func (e *Engine) info(s trace.SessionInfo) bus.SessionInfo {
 		})
 	}
 	for _, q := range s.Queue {
-		out.Queue = append(out.Queue, bus.QueuedTask{TaskID: q.TaskID, Prompt: beginning(q.Task.Prompt), Steers: q.Steers})
+		out.Queue = append(out.Queue, bus.QueuedTask{TaskID: q.TaskID, Prompt: beginning(q.Task.PromptText()), Steers: q.Steers})
 	}
 	return out
 }

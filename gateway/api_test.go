@@ -28,7 +28,7 @@ func TestRefusals(t *testing.T) {
 	w.engine.session("busy").say(call, &schemas.ApprovalRequest{ToolCallID: "c1", Name: "exec", Arguments: "{}", Hash: "h1"})
 
 	big := `{"prompt":"` + strings.Repeat("x", schemas.MaxPrompt+1) + `"}`
-	huge := `{"prompt":"` + strings.Repeat("x", maxBody) + `"}`
+	huge := `{"prompt":"` + strings.Repeat("x", maxTaskBody) + `"}`
 	const sessions, tasks, one = "/v1/sessions", "/v1/sessions/s/tasks", "/v1/sessions/s"
 	long := strings.Repeat("a", schemas.MaxNameLength+1)
 	for _, row := range []struct {

@@ -20,18 +20,6 @@ type createRequest struct {
 	ApprovalTimeoutMS int64 `json:"approval_timeout_ms,omitzero"`
 }
 
-// taskRequest is the body of POST /v1/sessions/{id}/tasks.
-type taskRequest struct {
-	Prompt string `json:"prompt"`
-	// WhenBusy says what becomes of it while another task runs; empty: it is refused.
-	WhenBusy schemas.WhenBusy `json:"when_busy,omitzero"`
-}
-
-// steerRequest is the body of POST /v1/sessions/{id}/steer.
-type steerRequest struct {
-	Prompt string `json:"prompt"`
-}
-
 // approvalRequest is the body of POST /v1/sessions/{id}/approvals/{call}.
 type approvalRequest struct {
 	Decision schemas.Decision `json:"decision"`

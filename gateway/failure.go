@@ -17,7 +17,7 @@ const (
 // statusOf is the HTTP status of a code.
 func statusOf(code schemas.Code) int {
 	switch code {
-	case schemas.CodeInvalid, schemas.CodeUnknownModel:
+	case schemas.CodeInvalid, schemas.CodeUnknownModel, schemas.CodeUnsupported:
 		return http.StatusBadRequest
 	case schemas.CodeUnauthorized:
 		return http.StatusUnauthorized
@@ -28,7 +28,7 @@ func statusOf(code schemas.Code) int {
 	case codeMethodNotAllowed:
 		return http.StatusMethodNotAllowed
 	case schemas.CodeSessionExists, schemas.CodeTaskInProgress, schemas.CodeNotRunning,
-		schemas.CodeNotPending, schemas.CodeHashMismatch, schemas.CodeConflict:
+		schemas.CodeNotPending, schemas.CodeHashMismatch, schemas.CodeConflict, schemas.CodeHasHistory:
 		return http.StatusConflict
 	case schemas.CodeQueueFull:
 		return http.StatusTooManyRequests

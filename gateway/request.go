@@ -13,24 +13,27 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
-
 	"braid/schemas"
 )
 
-// maxBody bounds a request's body in bytes: the largest prompt or system prompt, with room for
-// what escaping adds.
-const maxBody = 2 << 20
+// Bounds of a request's body in bytes: what commands take at most, with room for what escaping adds.
+const (
+	maxBody     = 2 << 20
+	maxTaskBody = schemas.MaxInput + 12<<20
+)
 
 // readBody reads a JSON document strictly: of the right media type, within the limit, without
 // members that v does not know. optional permits an empty body, which leaves v as it is.
 func readBody(w http.ResponseWriter, r *http.Request, v any, optional bool) error {
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	return readLimited(w, r, v, optional, maxBody)
+}
+
+func readLimited(w http.ResponseWriter, r *http.Request, v any, optional bool, limit int64) error {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
 	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.As(err, &tooLarge):
-		return schemas.Errorf(schemas.CodeTooLarge, "the body is over the limit of %d bytes", maxBody)
+		return schemas.Errorf(schemas.CodeTooLarge, "the body is over the limit of %d bytes", limit)
 	case err != nil:
 		return schemas.Errorf(schemas.CodeInvalid, "the body could not be read")
 	case len(body) == 0 && optional:
@@ -40,42 +43,7 @@ func readBody(w http.ResponseWriter, r *http.Request, v any, optional bool) erro
 	if err != nil || media != "application/json" {
 		return schemas.Errorf(codeMediaType, "the body must be of the type application/json")
 	}
-	return decodeBody(body, v)
-}
-
-// decodeBody reads a document; the error names the member that is wrong. What the body holds is
-// not repeated: it may be a prompt, and errors are logged.
-func decodeBody(body []byte, v any) error {
-	err := schemas.DecodeStrictJSON(body, v)
-	if err == nil {
-		return nil
-	}
-	refused := &schemas.Error{Code: schemas.CodeInvalid, Message: "the body is not valid JSON"}
-	var semantic *json.SemanticError
-	var syntactic *jsontext.SyntacticError
-	switch {
-	case errors.As(err, &semantic):
-		refused.Field = fieldOf(semantic.JSONPointer)
-		refused.Message = "this member has the wrong type"
-		if errors.Is(err, json.ErrUnknownName) {
-			refused.Message = "there is no such member"
-		}
-	case errors.As(err, &syntactic):
-		refused.Field = fieldOf(syntactic.JSONPointer)
-		if errors.Is(err, jsontext.ErrDuplicateName) {
-			refused.Message = "this member is given twice"
-		}
-	}
-	return refused
-}
-
-// fieldOf turns a JSON pointer into a path such as "a.b", of bounded length.
-func fieldOf(p jsontext.Pointer) string {
-	field := strings.ReplaceAll(strings.TrimPrefix(string(p), "/"), "/", ".")
-	if len(field) > 2*schemas.MaxNameLength {
-		field = strings.ToValidUTF8(field[:2*schemas.MaxNameLength], "") + "..."
-	}
-	return field
+	return schemas.DecodeInput(body, v)
 }
 
 // session is the session a request names.

@@ -121,17 +121,10 @@ func (e *entry) end(i int) int {
 	return len(e.encoded)
 }
 
-// isPrompt tells what a person, or a parent session, asked for.
+// isPrompt tells what a task was given: what a person, or a parent session, asked for, and the turns
+// that came with it.
 func isPrompt(m schemas.Message) bool {
-	p, ok := m.Payload.(*schemas.Text)
-	if !ok || p.Role != schemas.RoleUser || len(m.Origin) > 0 {
-		return false
-	}
-	switch p.Sender {
-	case "", schemas.SenderUser, schemas.SenderParentAgent:
-		return true
-	}
-	return false
+	return m.Prompt() || m.Given()
 }
 
 // after returns the events that follow a position, with or without prompts, as few slices of the

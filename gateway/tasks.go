@@ -10,6 +10,12 @@ import (
 	"braid/schemas"
 )
 
+// steerRequest is the body of POST /v1/sessions/{id}/steer.
+type steerRequest struct {
+	Prompt string              `json:"prompt,omitzero"`
+	Input  []schemas.InputTurn `json:"input,omitzero"`
+}
+
 // maxWait bounds how long an answer may wait for the task's end.
 const maxWait = 5 * time.Minute
 
@@ -24,13 +30,12 @@ func (g *Gateway) startTask(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	var body taskRequest
-	if err := readBody(w, r, &body, false); err != nil {
+	var body schemas.TaskBody
+	if err := readLimited(w, r, &body, false, maxTaskBody); err != nil {
 		return err
 	}
 	answer, outcome, err := g.applied(w, r, schemas.Command{
-		Type: schemas.CommandTask, Session: ref,
-		Task: &schemas.TaskBody{Prompt: body.Prompt, WhenBusy: body.WhenBusy},
+		Type: schemas.CommandTask, Session: ref, Task: &body,
 	})
 	if err != nil {
 		return err
@@ -71,11 +76,11 @@ func (g *Gateway) steer(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	var body steerRequest
-	if err := readBody(w, r, &body, false); err != nil {
+	if err := readLimited(w, r, &body, false, maxTaskBody); err != nil {
 		return err
 	}
 	return g.accept(w, r, schemas.Command{
-		Type: schemas.CommandSteer, Session: ref, Task: &schemas.TaskBody{Prompt: body.Prompt},
+		Type: schemas.CommandSteer, Session: ref, Task: &schemas.TaskBody{Prompt: body.Prompt, Input: body.Input},
 	})
 }
 

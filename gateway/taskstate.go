@@ -50,8 +50,8 @@ func (s taskState) apply(m schemas.Message) taskState {
 		return s // a child's: its own stream tells
 	}
 	switch p := m.Payload.(type) {
-	case *schemas.Text:
-		if isPrompt(m) && !s.compacting {
+	case *schemas.Text, *schemas.ImageURL, *schemas.InlineData:
+		if m.Prompt() && !s.compacting {
 			s.open = true
 		}
 	case *schemas.RequestBegin:

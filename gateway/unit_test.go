@@ -131,8 +131,8 @@ func FuzzDecodeBody(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		for _, v := range []any{new(createRequest), new(taskRequest), new(approvalRequest), new(abortRequest)} {
-			err := decodeBody(body, v)
+		for _, v := range []any{new(createRequest), new(schemas.TaskBody), new(approvalRequest), new(abortRequest)} {
+			err := schemas.DecodeInput(body, v)
 			if err == nil {
 				continue
 			}

@@ -24,7 +24,8 @@ func (s *strand) requestBegin() {
 		}
 		s.withdraw(c)
 	}
-	s.request, s.requestAt = requestOpen, s.out.at
+	s.closeEarlier(string(KindRequestBegin))
+	s.request, s.requestAt, s.requested = requestOpen, s.out.at, true
 	s.turn, s.asked, s.missed = s.turn[:0], nil, false
 }
 

@@ -21,6 +21,8 @@ type strand struct {
 	request      requestState
 	requestAt    Position
 	totals       *TokenCounts // of the session, as last said; nil before
+	requested    bool         // a request of the session's own was begun
+	earlier      earlier
 	compacting   bool
 	compactionAt Position
 
@@ -93,7 +95,7 @@ func (s *strand) add(e Entry) {
 	}
 	s.checkDue(m)
 	s.checkCompaction(m)
-	if s.enter(m) {
+	if s.enter(m) && !s.earlierTurn(m) {
 		s.dispatch(m)
 	}
 	s.prev = previous{m.Kind(), e.Position}

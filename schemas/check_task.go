@@ -141,6 +141,7 @@ func (s *strand) taskEnd(p *TaskEnd) {
 // closeTask checks that nothing of the task is open, and closes it.
 func (s *strand) closeTask(by Kind, aborted bool) {
 	s.model.interrupt(s.out, by)
+	s.closeEarlier(string(by))
 	if s.request == requestOpen {
 		s.out.breach(RuleOneRequest, "%s comes before the request_end", by)
 	}

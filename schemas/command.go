@@ -69,9 +69,12 @@ type CreateBody struct {
 	ApprovalTimeoutMS int64 `json:"approval_timeout_ms,omitzero"`
 }
 
-// TaskBody starts a task with a prompt.
+// TaskBody starts a task: with a prompt of words alone, or with an input, whose last turn is the
+// prompt and may hold pictures. The turns before it are a conversation that happened elsewhere; they
+// need a session that has none of its own yet.
 type TaskBody struct {
-	Prompt string `json:"prompt"`
+	Prompt string      `json:"prompt,omitzero"`
+	Input  []InputTurn `json:"input,omitzero"`
 	// WhenBusy says what becomes of it while another task runs; empty means reject.
 	WhenBusy WhenBusy `json:"when_busy,omitzero"`
 }
@@ -143,7 +146,7 @@ const MaxApprovalTimeout = 90 * 24 * 60 * 60 * 1000
 
 // Limits of commands, in bytes.
 const (
-	// MaxPrompt bounds a prompt.
+	// MaxPrompt bounds each text of a task's input.
 	MaxPrompt = 512 << 10
 	// MaxSystemPrompt bounds a system prompt.
 	MaxSystemPrompt = 256 << 10
@@ -235,19 +238,10 @@ func (b *CreateBody) validate() error {
 	if err := limit("workspace", b.Workspace, MaxReason); err != nil {
 		return err
 	}
-	return limit("system_prompt", b.SystemPrompt, MaxSystemPrompt)
-}
-
-func (b *TaskBody) validate() error {
-	if b.Prompt == "" {
-		return &Error{Code: CodeInvalid, Field: "prompt", Message: "prompt is empty"}
+	if err := limit("system_prompt", b.SystemPrompt, MaxSystemPrompt); err != nil {
+		return err
 	}
-	if b.WhenBusy != "" {
-		if _, err := ParseWhenBusy(string(b.WhenBusy)); err != nil {
-			return err
-		}
-	}
-	return limit("prompt", b.Prompt, MaxPrompt)
+	return checkClean("system_prompt", b.SystemPrompt)
 }
 
 func (b *ApproveBody) validate() error {
@@ -296,6 +290,8 @@ type Outcome struct {
 	Sequence  uint64 `json:"sequence"`
 	Code      Code   `json:"code"`
 	Message   string `json:"message,omitzero"`
+	// Field is the path of what was wrong in the command, if it is one member's fault.
+	Field string `json:"field,omitzero"`
 	// Taken says what became of the prompt of an applied task or steer; empty for other commands.
 	Taken Taken `json:"taken,omitzero"`
 	// Log is the broker sequence of the frame that records the outcome; 0 if none does.
@@ -311,5 +307,5 @@ func (o Outcome) Err() error {
 	if message == "" {
 		message = "the command was refused: " + string(o.Code)
 	}
-	return &Error{Code: o.Code, Message: message}
+	return &Error{Code: o.Code, Message: message, Field: o.Field}
 }

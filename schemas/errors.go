@@ -43,6 +43,10 @@ const (
 	CodeDeleted Code = "deleted"
 	// CodeUnavailable: the broker or an engine can't be reached now; try again.
 	CodeUnavailable Code = "unavailable"
+	// CodeUnsupported: the session's model can't take such input.
+	CodeUnsupported Code = "unsupported"
+	// CodeHasHistory: turns that come before all others can't be given to a session that has some.
+	CodeHasHistory Code = "has_history"
 	// CodeInternal: Braid failed; the log says more.
 	CodeInternal Code = "internal_error"
 )
@@ -52,7 +56,8 @@ const (
 type Error struct {
 	Code    Code   `json:"code"`
 	Message string `json:"message"`
-	// Field names the offending input of a CodeInvalid or CodeTooLarge error, as a path.
+	// Field names the offending input of a CodeInvalid, CodeTooLarge or CodeUnsupported error, as a
+	// path such as "input[2].content[0].image_url".
 	Field string `json:"field,omitzero"`
 }
 

@@ -33,7 +33,8 @@ var documents = map[string]any{
 	"loop_detection_info": schemas.LoopDetectionInfo{}, "budget_exceeded_info": schemas.BudgetExceededInfo{},
 	"task_result": schemas.TaskResult{}, "task_tool_call": schemas.TaskToolCall{}, "task_usage": schemas.TaskUsage{},
 	"deadline_body": schemas.DeadlineBody{},
-	"set_body":      schemas.SetBody{}, "withdraw_body": schemas.WithdrawBody{},
+	"input_turn":    schemas.InputTurn{}, "input_part": schemas.InputPart{},
+	"set_body": schemas.SetBody{}, "withdraw_body": schemas.WithdrawBody{},
 	"task_failure": schemas.TaskFailure{}, "turn_error_info": schemas.TurnErrorInfo{},
 }
 
@@ -182,6 +183,11 @@ func complete(t *rapid.T, c *schemas.Command) {
 	}
 	if c.Set == nil || c.Set.ApprovalMode == "" { // absent members are fine, but one must be there
 		c.Set = &schemas.SetBody{ApprovalMode: schemas.ApproveAsk}
+	}
+	if c.Task.Input != nil {
+		c.Task.Prompt = "" // one of both
+	} else if c.Task.Prompt == "" {
+		c.Task.Prompt = "x"
 	}
 	c.Approve.Hash = "" // free text in general, a hash in a command
 	if err := c.Validate(); err != nil {

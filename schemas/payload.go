@@ -446,6 +446,8 @@ type CommandOutcome struct {
 	Code     Code   `json:"code"`
 	// Message says why a command was refused; for an applied abort it is the abort's reason.
 	Message string `json:"message,omitzero"`
+	// Field is the path of what was wrong in the command, if it is one member's fault.
+	Field string `json:"field,omitzero"`
 	// Taken says what became of a prompt.
 	Taken Taken          `json:"taken,omitzero"`
 	Extra jsontext.Value `json:",embed"`

@@ -16,6 +16,7 @@ const (
 	RuleSegmentStopReason   RuleName = "segment-stop-reason"
 	RuleOneRequest          RuleName = "one-request"
 	RuleModelInRequest      RuleName = "model-in-request"
+	RuleEarlierTurns        RuleName = "earlier-turns"
 	RuleUsageThenEnd        RuleName = "usage-then-end"
 	RuleUsageTotals         RuleName = "usage-totals"
 	RuleTurnSettled         RuleName = "turn-settled"
@@ -54,7 +55,8 @@ var rules = []Rule{
 	{RuleSegmentContent, "The deltas of a segment, joined, equal its complete message; start and stop carry no content."},
 	{RuleSegmentStopReason, "A stop_reason given at a segment's stop is that of its complete message."},
 	{RuleOneRequest, "A session has one request open at a time, and every request_begin gets exactly one request_end before its task ends."},
-	{RuleModelInRequest, "What the model says and its token_usage stand between request_begin and request_end; only the notice that the turns are used up stands outside."},
+	{RuleModelInRequest, "What the model says and its token_usage stand between request_begin and request_end; only the notice that the turns are used up, and earlier turns, stand outside."},
+	{RuleEarlierTurns, "Turns of a conversation that came with a prompt have scope trace and stand before the session's first request; each of their calls has its one output before the next words, and nothing is asked or decided about it."},
 	{RuleUsageThenEnd, "token_usage is the model's last message and request_end follows it directly, in its frame; a completed request has both."},
 	{RuleUsageTotals, "The session's counts in a token_usage are those of the one before it and its request's added up, so they never fall."},
 	{RuleTurnSettled, "A request begins only when every decided call has its output and no call of a committed request waits for its decision."},

@@ -61,7 +61,7 @@ func truth(entries []schemas.Entry) (turns []*committed, ends []schemas.Position
 	var open, last *committed
 	compacting := false
 	for _, e := range entries {
-		if len(e.Message.Origin) > 0 {
+		if len(e.Message.Origin) > 0 || e.Message.Given() {
 			continue
 		}
 		switch p := e.Message.Payload.(type) {

@@ -29,6 +29,9 @@ type failure struct {
 
 // failureOf tells whether the message reports a failure. What a person ended is none.
 func failureOf(m schemas.Message) (failure, bool) {
+	if m.Given() { // it failed elsewhere
+		return failure{}, false
+	}
 	var f failure
 	switch p := m.Payload.(type) {
 	case *schemas.RequestEnd:
@@ -54,6 +57,6 @@ func failureOf(m schemas.Message) (failure, bool) {
 // outcomeOf is the answer that a command_outcome at that position records.
 func outcomeOf(p *schemas.CommandOutcome, at schemas.Position) schemas.Outcome {
 	return schemas.Outcome{
-		CommandID: p.CommandID, Sequence: p.Sequence, Code: p.Code, Message: p.Message, Taken: p.Taken, Log: at.Sequence,
+		CommandID: p.CommandID, Sequence: p.Sequence, Code: p.Code, Message: p.Message, Field: p.Field, Taken: p.Taken, Log: at.Sequence,
 	}
 }

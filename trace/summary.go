@@ -86,8 +86,8 @@ func (s *summary) fold(at schemas.Position, m schemas.Message, imported bool) {
 	case *schemas.SessionMeta:
 		s.Model = p.Provider + "/" + p.ModelID
 		s.Agent = p.Agent
-	case *schemas.Text:
-		s.foldText(p)
+	case *schemas.Text, *schemas.ImageURL, *schemas.InlineData:
+		s.foldPrompt(m)
 	case *schemas.RequestBegin:
 		// Nothing waits across the beginning of a request.
 		s.Pending = nil
@@ -126,17 +126,14 @@ func ofAnother(m schemas.Message) bool {
 	return false
 }
 
-// foldText opens a task at a prompt; the first one names the session.
-func (s *summary) foldText(p *schemas.Text) {
-	if s.Compacting || p.Role != schemas.RoleUser {
+// foldPrompt opens a task at a prompt; the first words name the session.
+func (s *summary) foldPrompt(m schemas.Message) {
+	if s.Compacting || !m.Prompt() {
 		return
 	}
-	switch p.Sender {
-	case "", schemas.SenderUser, schemas.SenderParentAgent:
-		s.Open = true
-		if s.Title == "" {
-			s.Title = firstRunes(p.Text, titleLength)
-		}
+	s.Open = true
+	if p, ok := m.Payload.(*schemas.Text); ok && s.Title == "" {
+		s.Title = firstRunes(p.Text, titleLength)
 	}
 }
 

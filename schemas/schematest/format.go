@@ -62,6 +62,23 @@ func (l *line) quote(contents ...string) {
 	}
 }
 
+// images adds pictures, each in short.
+func (l *line) images(urls []string) {
+	for _, url := range urls {
+		l.quote(shortImage(url))
+	}
+}
+
+// shortImage is a picture's description, in the place of the picture; what is no picture is shown as
+// it is.
+func shortImage(url string) string {
+	i, err := schemas.ParseImage(url)
+	if err != nil {
+		return url
+	}
+	return i.String()
+}
+
 // name adds a member by name, if it is set.
 func (l *line) name(name, value string) {
 	switch {
@@ -92,6 +109,11 @@ func (l *line) payload(p schemas.Payload) {
 		l.name("sender", string(t.Sender))
 		return
 	}
+	if i, ok := p.(*schemas.ImageURL); ok && i.Role == schemas.RoleUser {
+		l.add("image")
+		l.quote(shortImage(i.ImageURL))
+		return
+	}
 	l.add(string(p.Kind()))
 	switch p := p.(type) {
 	case *schemas.SessionMeta:
@@ -106,7 +128,7 @@ func (l *line) payload(p schemas.Payload) {
 		l.quote(p.Data)
 		l.reason(p.StopReason)
 	case *schemas.ImageURL:
-		l.quote(p.ImageURL)
+		l.quote(shortImage(p.ImageURL))
 	case *schemas.InlineData:
 		l.quote(p.Data)
 	case *schemas.ToolCall:
@@ -116,7 +138,7 @@ func (l *line) payload(p schemas.Payload) {
 	case *schemas.ToolCallOutput:
 		l.add(p.ToolCallID)
 		l.quote(p.Output)
-		l.quote(p.Images...)
+		l.images(p.Images)
 		l.reason(p.StopReason)
 	case *schemas.PartialText:
 		l.fragment(p.EventType, p.Text)
@@ -136,7 +158,7 @@ func (l *line) payload(p schemas.Payload) {
 	case *schemas.PartialToolCallOutput:
 		l.add(p.ToolCallID)
 		l.fragment(p.EventType, p.Output)
-		l.quote(p.Images...)
+		l.images(p.Images)
 		l.name("attempt", strconv.Itoa(p.Attempt))
 		l.reason(p.StopReason)
 	default:
@@ -183,7 +205,7 @@ func (l *line) event(p schemas.Payload) {
 		}
 	case *schemas.TaskQueued:
 		l.add(p.TaskID)
-		l.quote(p.Task.Prompt)
+		l.quote(p.Task.PromptText())
 		if p.Steers {
 			l.name("steers", "true")
 		}

@@ -176,7 +176,11 @@ func (g *generator) settle(decide bool) {
 }
 
 func (g *generator) task() {
-	g.emitTrace(schemas.UserText(g.words()))
+	prompt := schemas.TaskBody{Prompt: g.words()}
+	if !g.plain && len(g.entries) == 1 { // the session's first may come with a conversation
+		g.sometimes(3, func() { prompt.Input = Input().Draw(g.t, "input") })
+	}
+	g.emitTrace(prompt.Payloads(g.callID)...)
 	for range rapid.IntRange(1, 3).Draw(g.t, "turns") {
 		g.sometimes(10, g.compaction)
 		for attempt := range rapid.IntRange(0, 2).Draw(g.t, "failures") {
@@ -241,8 +245,12 @@ func (g *generator) modelMessage() schemas.Payload {
 	case 1:
 		return schemas.AssistantText(g.words())
 	}
+	return schemas.NewToolCall(g.callID(), "tool", g.words())
+}
+
+func (g *generator) callID() string {
 	g.calls++
-	return schemas.NewToolCall(fmt.Sprintf("%s%d", g.id, g.calls), "tool", g.words())
+	return fmt.Sprintf("%s%d", g.id, g.calls)
 }
 
 // compaction plays a compaction of one or two attempts.

@@ -87,6 +87,8 @@ func parseModel(kind string, a *args) schemas.Payload {
 		return &schemas.SessionMeta{SessionID: a.next()}
 	case "user":
 		return &schemas.Text{Role: schemas.RoleUser, Text: a.next(), Sender: schemas.Sender(a.take("sender"))}
+	case "image":
+		return schemas.UserImage(a.next())
 	case "text":
 		return &schemas.Text{Role: schemas.RoleAssistant, Text: a.next(), StopReason: a.reason()}
 	case "thinking":

@@ -44,6 +44,7 @@ event mcp_connect_begin
 event mcp_connect_end failed
 event tool_list_ready
 event request_begin attempt=2
+trace image "image/png, 12 kB"
 inline_thinking "AAAA" stop_reason=failed
 image_url "https://example.org"
 inline_data "AAAA"

@@ -42,8 +42,8 @@ func (s *State) Apply(m schemas.Message) {
 		s.applyDequeued(p)
 	case *schemas.TaskEnd:
 		s.endTask()
-	case *schemas.Text:
-		if p.Role == schemas.RoleUser {
+	case *schemas.Text, *schemas.ImageURL, *schemas.InlineData:
+		if roleOf(p) == schemas.RoleUser {
 			s.applyPrompt(m)
 			return
 		}
@@ -51,6 +51,19 @@ func (s *State) Apply(m schemas.Message) {
 	default:
 		s.applyModel(m)
 	}
+}
+
+// roleOf is whose words or pictures the payload holds.
+func roleOf(p schemas.Payload) schemas.Role {
+	switch p := p.(type) {
+	case *schemas.Text:
+		return p.Role
+	case *schemas.ImageURL:
+		return p.Role
+	case *schemas.InlineData:
+		return p.Role
+	}
+	return ""
 }
 
 // Gap says that fragments which stood before the next message can't be read any more. What they
@@ -101,7 +114,8 @@ func (s *State) applyTools(tools []schemas.ToolDefinition) {
 	s.ToolList = tools
 }
 
-// applyPrompt opens the task that the prompt starts. It follows its command's outcome.
+// applyPrompt opens the task that the prompt starts. It follows its command's outcome. The task of a
+// prompt with earlier turns opens at the first of them.
 func (s *State) applyPrompt(m schemas.Message) {
 	s.Context = append(s.Context, m)
 	if s.Task == nil {
@@ -121,6 +135,9 @@ func (s *State) applyModel(m schemas.Message) {
 	}
 	r := t.Request
 	if r == nil {
+		if m.Given() { // of turns before the prompt, settled all
+			s.Context = append(s.Context, m)
+		}
 		return
 	}
 	switch p := m.Payload.(type) {

@@ -42,16 +42,23 @@ func (st *step) refuseTask(c *schemas.Command) *schemas.Error {
 	switch t := st.Task; {
 	case t == nil && steer:
 		return schemas.Errorf(schemas.CodeNotRunning, "session %s runs no task", st.Session.ID)
-	case t == nil:
-		return nil
-	case t.Aborting && steer:
+	case t != nil && t.Aborting && steer:
 		return schemas.Errorf(schemas.CodeNotRunning, "the task of session %s is being aborted", st.Session.ID)
-	case !steer && (c.Task.WhenBusy == "" || c.Task.WhenBusy == schemas.BusyReject):
+	case t != nil && !steer && (c.Task.WhenBusy == "" || c.Task.WhenBusy == schemas.BusyReject):
 		return schemas.Errorf(schemas.CodeTaskInProgress, "session %s runs a task already", st.Session.ID)
-	case len(st.Queue) >= schemas.MaxQueue:
+	case c.Task.Earlier() && len(st.Context) > 0:
+		return hasHistory(st.Session)
+	case t != nil && len(st.Queue) >= schemas.MaxQueue:
 		return schemas.Errorf(schemas.CodeQueueFull, "%d tasks of session %s wait already", len(st.Queue), st.Session.ID)
 	}
 	return nil
+}
+
+// hasHistory says that earlier turns would have to stand before what the session has.
+func hasHistory(ref schemas.SessionRef) *schemas.Error {
+	e := schemas.Errorf(schemas.CodeHasHistory, "session %s has turns of its own: others can't come before them", ref.ID)
+	e.Field = "input"
+	return e
 }
 
 // refuseWithdrawal says why a task can't be taken back; nil if it waits.
@@ -82,8 +89,12 @@ func (st *step) takeTask(e CommandReceived) {
 	st.note(&schemas.TaskQueued{TaskID: c.ID, Steers: steers, Task: task})
 }
 
-// prompt opens a task, or adds to the one that runs.
-func (st *step) prompt(task schemas.TaskBody) { st.note(schemas.UserText(task.Prompt)) }
+// prompt opens a task, or adds to the one that runs. Turns before the prompt come first.
+func (st *step) prompt(task schemas.TaskBody) {
+	for _, p := range task.Payloads(st.nextCallID) {
+		st.note(p)
+	}
+}
 
 // dequeue says why a task waits no longer.
 func (st *step) dequeue(q Queued, cause schemas.DequeueCause) {

@@ -268,7 +268,7 @@ func (st *step) command(e CommandReceived) {
 		st.armed = "" // it is used up
 	}
 	if refused != nil {
-		st.outcome(e, refused.Code, refused.Message)
+		st.answer(e, schemas.Outcome{Code: refused.Code, Message: refused.Message, Field: refused.Field})
 		return
 	}
 	switch c.Type {
@@ -357,7 +357,7 @@ func (st *step) taken(e CommandReceived, how schemas.Taken) {
 func (st *step) answer(e CommandReceived, o schemas.Outcome) {
 	o.CommandID, o.Sequence = e.Command.ID, e.Sequence
 	st.note(&schemas.CommandOutcome{
-		CommandID: o.CommandID, Command: e.Command.Type, Sequence: o.Sequence, Code: o.Code, Message: o.Message, Taken: o.Taken,
+		CommandID: o.CommandID, Command: e.Command.Type, Sequence: o.Sequence, Code: o.Code, Message: o.Message, Field: o.Field, Taken: o.Taken,
 	})
 	st.do(Answer{o})
 }
