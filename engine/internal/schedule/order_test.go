@@ -67,7 +67,7 @@ func draw(seed uint64) chooser {
 }
 
 // maxSteps is many times what any run needs.
-const maxSteps = 5000
+const maxSteps = 1000
 
 // run plays a story to its end and returns what happened; the error says what did not hold.
 func (t *story) run(choose chooser) (done order, end *stage, err error) {

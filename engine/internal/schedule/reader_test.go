@@ -67,7 +67,7 @@ func (r *reader) read(e schemas.Entry) (problem string) {
 	case *schemas.TaskEnd:
 		r.close(false)
 	case *schemas.ApprovalRequest:
-		r.calls[p.ToolCallID].asked = true
+		r.calls[p.ToolCallID].asked, r.mode = true, "" // calls wait behind the question
 	case *schemas.ApprovalDecision:
 		c := r.calls[p.ToolCallID]
 		c.decided = p.Decision

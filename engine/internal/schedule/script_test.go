@@ -6,7 +6,9 @@ import (
 	"strconv"
 	"strings"
 
+	"braid/engine/internal/session"
 	"braid/engine/internal/timelinetest"
+	"braid/engine/policy"
 	"braid/schemas"
 )
 
@@ -101,13 +103,18 @@ var supported = []string{
 // unplayable says why a story can't be played on the core alone; empty if it can.
 func unplayable(t *story) string {
 	for _, name := range timelinetest.SectionNames(t.archive) {
-		if !slices.Contains([]string{"model.yaml", "script", "stream", "trace", "usage"}, name) && !strings.HasPrefix(name, "input ") {
+		if !slices.Contains([]string{"model.yaml", "script", "policy.yaml", "stream", "trace", "usage"}, name) && !strings.HasPrefix(name, "input ") {
 			return "it has a section " + name
 		}
 	}
 	for _, c := range t.cues {
 		if !c.IsCommand() && !slices.Contains(supported, c.Verb) {
 			return c.String() + ": this is not played here"
+		}
+		for option := range c.Options {
+			if c.Verb == "engine" && !slices.Contains([]string{"cancels", "retries", "suspend", "policy"}, option) {
+				return c.String() + ": an engine has no such option here"
+			}
 		}
 	}
 	return ""
@@ -249,8 +256,12 @@ func (s *stage) play(c timelinetest.Cue) {
 	name := c.Arg(0)
 	switch c.Verb {
 	case "engine":
+		rules, err := s.policy(c.Options["policy"])
+		if err != nil {
+			s.fail("%s: %v", c, err)
+		}
 		s.engines = append(s.engines, &engine{
-			name: name, patient: c.Options["cancels"] == "patiently",
+			name: name, policy: rules, patient: c.Options["cancels"] == "patiently",
 			announced: c.Options["retries"] == "announced", reserved: c.Options["suspend"] == "never",
 		})
 	case "kill", "handover":
@@ -274,6 +285,21 @@ func (s *stage) play(c timelinetest.Cue) {
 	default:
 		s.command(c)
 	}
+}
+
+// policy is that of a section of the story; nil if it is not named.
+func (t *story) policy(section string) (session.Policy, error) {
+	if section == "" {
+		return nil, nil
+	}
+	p, err := policy.Parse(section, []byte(timelinetest.Section(t.archive, section)))
+	if err != nil {
+		return nil, err
+	}
+	return func(c *schemas.ToolCall) session.Ruling {
+		v := p.Judge(ref.Project, c.Name, c.Arguments)
+		return session.Ruling{Forbid: v.Ruling == policy.Forbidden, Ask: v.Ruling == policy.Ask, Rule: v.Rule, Reason: v.Reason}
+	}, nil
 }
 
 // command stores a command; strict scripts go on when it has had its effect.

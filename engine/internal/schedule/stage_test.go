@@ -70,6 +70,7 @@ type claim struct {
 type engine struct {
 	name                         string
 	patient, announced, reserved bool // cancels=patiently, retries=announced, suspend=never
+	policy                       session.Policy
 }
 
 // tenure is one owner's.
@@ -117,6 +118,7 @@ func (s *stage) own(e *engine) {
 	o := &tenure{engine: e, state: s.fold(0), said: s.fold(0)}
 	s.checkTraceFold(o.state)
 	o.state.Own(s.fence)
+	o.state.Policy = e.policy
 	o.read = o.state.Cursor
 	s.owner = o
 	for _, t := range s.tools {
