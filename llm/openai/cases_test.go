@@ -6,9 +6,11 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"braid/llm"
 	"braid/llm/llmtest"
+	"braid/llm/openai"
 	"braid/schemas"
 )
 
@@ -93,7 +95,9 @@ func TestCase_A08_UsageAfterTheFinishReason(t *testing.T) {
 	r := data(delta(`{"content":"x"}`), finish("stop"), usage)
 	expect(t, run(t, r), `text "x"`, "completed read=0 write=0 out=235 total=258")
 	r.hold = true
-	expect(t, run(t, r), `text "x"`, "completed read=0 write=0 out=235 total=258")
+	m := serve(t, r).model(t)
+	openai.SetPatience(m, time.Hour)
+	expect(t, llmtest.Run(t, t.Context(), m, llm.Request{}), `text "x"`, "completed read=0 write=0 out=235 total=258")
 }
 
 func TestCase_A10_ErrorInsideOfAStream(t *testing.T) {
@@ -224,6 +228,23 @@ func TestCase_D14_CachedTokensAreInThePrompt(t *testing.T) {
 	}
 	for _, nothing := range []string{`null`, `{}`, `{"prompt_tokens":0,"completion_tokens":0,"total_tokens":0}`, `{"prompt_tokens":"many"}`, `[]`, `{"prompt_tokens":-5}`} {
 		expect(t, run(t, data(delta(`{"content":"x"}`), `{"choices":[{"delta":{},"finish_reason":"stop"}],"usage":`+nothing+`}`, done)), `text "x"`, "completed")
+	}
+}
+
+// An answer that is whole only after its request ended is not completed.
+func TestCase_D28_LateAnswer(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	why := errors.New("somebody pressed stop")
+	m := serve(t, data(part(`{"index":0,"id":"a","function":{"name":"f","arguments":"{}"}}`), finish("tool_calls"), done)).model(t)
+	o := m.Stream(ctx, llm.Request{}, func(m schemas.Message) error {
+		cancel(why)
+		if p, ok := m.Payload.(*schemas.ToolCall); ok && p.StopReason == "" {
+			t.Error("the call is complete")
+		}
+		return nil
+	})
+	if o.Status != schemas.StopAborted || !errors.Is(o.Error, why) {
+		t.Errorf("%s, %v", o.Status, o.Error)
 	}
 }
 

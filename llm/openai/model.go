@@ -7,16 +7,12 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"time"
 
 	"braid/llm"
 	"braid/llm/internal/sse"
 	"braid/llm/internal/transport"
 	"braid/schemas"
 )
-
-// afterFinish is how long an answer that gave its finish reason may still bring its usage.
-const afterFinish = 3 * time.Second
 
 // model is one model of a provider.
 type model struct {
@@ -90,7 +86,7 @@ func (r *reading) read() llm.Outcome {
 			return r.conclude(false)
 		}
 		if r.finish != "" {
-			r.response.Hurry(afterFinish)
+			r.response.Hurry(r.model.provider.patience)
 		}
 	}
 }

@@ -65,6 +65,9 @@ const (
 	ReasoningNever ReasoningMode = "never"
 )
 
+// patience is how long an answer that gave its finish reason may still bring its usage.
+const patience = 3 * time.Second
+
 // Provider is a provider of chat completions.
 type Provider struct {
 	config Config
@@ -72,6 +75,8 @@ type Provider struct {
 	header http.Header
 	limit  string // the name of the member that bounds an answer
 	client *transport.Client
+
+	patience time.Duration
 }
 
 // New returns a provider. An error is an *[schemas.Error] of code [schemas.CodeInvalid] that names
@@ -96,7 +101,7 @@ func New(c Config) (*Provider, error) {
 			return nil, err
 		}
 	}
-	p := &Provider{config: c, url: endpoint.String(), limit: "max_tokens"}
+	p := &Provider{config: c, url: endpoint.String(), limit: "max_tokens", patience: patience}
 	if hosts(endpoint, "openai.com", "azure.com") {
 		p.limit = "max_completion_tokens" // reasoning models there refuse the old name
 	}

@@ -88,6 +88,15 @@ func TestReasoningDetailsGoBack(t *testing.T) {
 		`{"role":"assistant","content":"So","reasoning_details":[{"type":"reasoning.encrypted","data":"E\/1","id":"rs_1","index":1},{"type":"reasoning.text","text":"no index"}]}`)
 }
 
+// An index numbers blocks of one type.
+func TestReasoningDetailsOfSeveralTypes(t *testing.T) {
+	got := again(t, openai.Config{}, nil,
+		delta(`{"reasoning_details":[{"type":"reasoning.summary","summary":"S","index":0},{"type":"reasoning.encrypted","data":"E","index":0}]}`),
+		delta(`{"reasoning_details":[{"type":"reasoning.summary","summary":"s","index":0}]}`), delta(`{"content":"x"}`), finish("stop"), done)
+	wants(t, got, `{"role":"user","content":"go"}`,
+		`{"role":"assistant","content":"x","reasoning_details":[{"index":0,"summary":"Ss","type":"reasoning.summary"},{"type":"reasoning.encrypted","data":"E","index":0}]}`)
+}
+
 // Fidelity is one compact object whatever the provider sends.
 func TestFidelityIsCompact(t *testing.T) {
 	r := run(t, data(delta(`{"reasoning_details":[ {"type" : "reasoning.encrypted", "data" :"x"}, "odd", 7 ]}`), finish("stop"), done))

@@ -245,7 +245,9 @@ func TestConnectionsAreReused(t *testing.T) {
 	from := map[string]bool{}
 	c, r := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		from[r.RemoteAddr] = true
-		_, _ = io.WriteString(w, "data: a\n\ndata: [DONE]\n\n")
+		_, _ = io.WriteString(w, "data: a\n\n")
+		w.(http.Flusher).Flush()
+		_, _ = io.WriteString(w, "data: [DONE]\n\n")
 	}, Options{})
 	for range 5 {
 		response, err := c.Post(t.Context(), r)
