@@ -61,10 +61,10 @@ type Receipt struct {
 // [schemas.CodeUnavailable] if the broker did not answer until ctx ended; the command may be
 // stored then, and is safe to send again.
 func (c *Conn) SendCommand(ctx context.Context, cmd schemas.Command) (Receipt, error) {
-	return c.sendCommand(ctx, cmd, "")
+	return c.sendCommand(ctx, cmd, "", nil)
 }
 
-func (c *Conn) sendCommand(ctx context.Context, cmd schemas.Command, reply string) (Receipt, error) {
+func (c *Conn) sendCommand(ctx context.Context, cmd schemas.Command, reply string, final func(error) bool) (Receipt, error) {
 	if err := cmd.Validate(); err != nil {
 		return Receipt{}, err
 	}
@@ -84,7 +84,10 @@ func (c *Conn) sendCommand(ctx context.Context, cmd schemas.Command, reply strin
 	if reply != "" {
 		m.Header.Set(headerCommandReply, reply)
 	}
-	ack, err := c.publishRetry(ctx, m, nil)
+	ack, err := c.publishRetry(ctx, m, final)
+	if errors.Is(err, ErrStorageFull) && ctx.Err() == nil {
+		return Receipt{}, fmt.Errorf("%w: %w", schemas.Errorf(schemas.CodeStorageFull, "the broker has no room for the command"), err)
+	}
 	if err != nil {
 		return Receipt{}, unavailable("the broker did not accept the command", err)
 	}
@@ -113,8 +116,26 @@ func (c *Conn) checkSameCommand(ctx context.Context, cmd schemas.Command, seq ui
 // silence is how long a sender listens for the outcome before it asks an engine for it.
 const silence = time.Second
 
+// fullRefusals is how often in a row the broker has to say that it has no room before somebody who
+// waits is told so.
+const fullRefusals = 3
+
+// standsFull returns a judge of refusals: final is one that says again that there is no room.
+func standsFull() func(error) bool {
+	refused := 0
+	return func(err error) bool {
+		if !errors.Is(err, ErrStorageFull) {
+			refused = 0
+			return false
+		}
+		refused++
+		return refused >= fullRefusals
+	}
+}
+
 // SendAndWait sends a command and waits for its outcome, at most wait. The outcome may be a
-// refusal (see [schemas.Outcome.Err]); the error is one of [Conn.SendCommand]'s, or
+// refusal (see [schemas.Outcome.Err]); the error is one of [Conn.SendCommand]'s, at once
+// [schemas.CodeStorageFull] if the broker has no room (SendCommand waits for some), or
 // [schemas.CodeUnavailable] if no engine answered in time. The receipt is valid also then, when
 // its sequence is not 0: the command is stored and will be applied.
 func (c *Conn) SendAndWait(ctx context.Context, cmd schemas.Command, wait time.Duration) (schemas.Outcome, Receipt, error) {
@@ -126,7 +147,7 @@ func (c *Conn) SendAndWait(ctx context.Context, cmd schemas.Command, wait time.D
 		return schemas.Outcome{}, Receipt{}, unavailable("the broker can't be reached", err)
 	}
 	defer sub.Unsubscribe()
-	receipt, err := c.sendCommand(ctx, cmd, inbox)
+	receipt, err := c.sendCommand(ctx, cmd, inbox, standsFull())
 	if err != nil {
 		return schemas.Outcome{}, receipt, err
 	}

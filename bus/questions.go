@@ -33,6 +33,11 @@ type SessionInfo struct {
 	Turns int    `json:"turns,omitzero"`
 	// TotalTokens is the session's use so far.
 	TotalTokens int64 `json:"total_tokens,omitzero"`
+	// ApprovalMode and Limits are in force, defaults filled in.
+	ApprovalMode schemas.ApprovalMode `json:"approval_mode,omitzero"`
+	Limits       schemas.Limits       `json:"limits,omitzero"`
+	// ApprovalTimeoutMS is how long a call waits for a decision, in milliseconds; 0: without end.
+	ApprovalTimeoutMS int64 `json:"approval_timeout_ms,omitzero"`
 	// Pending are the calls that wait for a decision.
 	Pending []PendingApproval `json:"pending,omitzero"`
 	// Queue are the tasks that wait, in order.

@@ -3,6 +3,7 @@ package bus_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -38,9 +39,32 @@ func TestCase_B18_StorageFull(t *testing.T) {
 	if got := readFrames(t, c, ref, bus.LogOnly); len(got) != frames {
 		t.Errorf("%d frames of %d can be read", len(got), frames)
 	}
+	fill(t, c)
+	command := schemas.Command{ID: "c", Type: schemas.CommandAbort, Session: ref}
+	if _, _, err := c.SendAndWait(testContext(t), command, time.Hour); !errors.Is(err, &schemas.Error{Code: schemas.CodeStorageFull}) {
+		t.Errorf("a command: %v", err)
+	}
 	if err := c.DeleteSession(testContext(t), ref, "gateway"); err != nil {
 		t.Fatalf("delete: %v", err)
 	}
 	next := claim(t, c, newSession(), "a", bus.Claim{})
 	appendMessages(t, next, filler)
+}
+
+// fill takes what room is left, with commands nobody reads.
+func fill(t *testing.T, c *bus.Conn) {
+	t.Helper()
+	ref, n := newSession(), 0
+	for size := 256 << 10; size >= 1; size /= 16 {
+		for {
+			n++
+			command := schemas.Command{ID: fmt.Sprint("fill-", n), Type: schemas.CommandTask, Session: ref, Task: &schemas.TaskBody{Prompt: strings.Repeat("x", size)}}
+			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+			_, err := c.SendCommand(ctx, command)
+			cancel()
+			if err != nil {
+				break
+			}
+		}
+	}
 }

@@ -25,7 +25,9 @@ type Topology struct {
 	// Replicas is the number of copies of every stream. 0 takes what exists, or 3 on a clustered
 	// broker and 1 on a single one.
 	Replicas int
-	// LiveTTL is how long fragments stay readable for watchers that come back; default 1 h.
+	// LiveTTL is how long fragments stay readable for watchers that come back, in whole seconds;
+	// fixed when the cluster is made, so that every engine knows what has expired. 0 takes what
+	// exists, or 1 h.
 	LiveTTL time.Duration
 	// CommandTTL is how long a command waits for an engine; default 7 days.
 	CommandTTL time.Duration
@@ -45,14 +47,14 @@ const (
 	metaEpoch  = "braid.epoch"
 	metaFormat = "braid.format"
 	metaShards = "braid.shards"
+	metaLive   = "braid.live_ttl"
+
+	defaultLiveTTL = time.Hour
 
 	formatVersion = "1"
 )
 
 func (t Topology) withDefaults() Topology {
-	if t.LiveTTL <= 0 {
-		t.LiveTTL = time.Hour
-	}
 	if t.CommandTTL <= 0 {
 		t.CommandTTL = 7 * 24 * time.Hour
 	}
@@ -148,7 +150,7 @@ func (t Topology) tools() jetstream.StreamConfig {
 }
 
 func (t Topology) metadata() map[string]string {
-	return map[string]string{metaFormat: formatVersion, metaShards: strconv.Itoa(t.Shards)}
+	return map[string]string{metaFormat: formatVersion, metaShards: strconv.Itoa(t.Shards), metaLive: ttl(t.LiveTTL)}
 }
 
 // ensureTopology creates what is missing and checks what exists. It fills in the topology that
@@ -180,7 +182,8 @@ func (c *Conn) ensureTopology(ctx context.Context, want Topology) error {
 	return c.ensureBuckets(ctx)
 }
 
-// adoptExisting takes over the shard and replica counts that the cluster was made with.
+// adoptExisting takes over what the cluster was made with: the shard and replica counts, and how
+// long fragments live.
 func (c *Conn) adoptExisting(ctx context.Context, t *Topology) error {
 	stream, err := c.js.Stream(ctx, sessionsStream(0))
 	switch {
@@ -193,6 +196,9 @@ func (c *Conn) adoptExisting(ctx context.Context, t *Topology) error {
 			if c.nc.ConnectedClusterName() != "" {
 				t.Replicas = 3
 			}
+		}
+		if t.LiveTTL <= 0 {
+			t.LiveTTL = defaultLiveTTL
 		}
 		return nil
 	case err != nil:
@@ -210,6 +216,24 @@ func (c *Conn) adoptExisting(ctx context.Context, t *Topology) error {
 	if t.Replicas <= 0 {
 		t.Replicas = existing.Replicas
 	}
+	return t.adoptLiveTTL(existing.Metadata[metaLive])
+}
+
+// adoptLiveTTL takes over how long fragments live; clusters that do not say it were made when there
+// was no choice.
+func (t *Topology) adoptLiveTTL(existing string) error {
+	live := defaultLiveTTL
+	if existing != "" {
+		d, err := time.ParseDuration(existing)
+		if err != nil || d <= 0 {
+			return fmt.Errorf("%w: %s is %q", ErrTopology, metaLive, existing)
+		}
+		live = d
+	}
+	if t.LiveTTL > 0 && t.LiveTTL != live {
+		return fmt.Errorf("%w: fragments live for %s, %s was asked for; that is fixed when a cluster is made", ErrTopology, live, t.LiveTTL)
+	}
+	t.LiveTTL = live
 	return nil
 }
 
@@ -262,6 +286,9 @@ func streamDifferences(want, got jetstream.StreamConfig) []string {
 	differ("allow_msg_schedules", want.AllowMsgSchedules, got.AllowMsgSchedules)
 	differ("republish", republishText(want.RePublish), republishText(got.RePublish))
 	differ("format", want.Metadata[metaFormat], got.Metadata[metaFormat])
+	if live := got.Metadata[metaLive]; live != "" { // somebody else made it just now
+		differ("live_ttl", want.Metadata[metaLive], live)
+	}
 	differ("shards", want.Metadata[metaShards], got.Metadata[metaShards])
 	return diffs
 }

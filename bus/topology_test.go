@@ -46,6 +46,29 @@ func TestTopologyRefusesAnotherAge(t *testing.T) {
 	t.Log(err)
 }
 
+// How long fragments live is the cluster's, not a process's: who says nothing takes it over, and who
+// says something else is refused.
+func TestTopologyKeepsItsLiveTTL(t *testing.T) {
+	b := bustest.Custom(t, bus.ServerOptions{}, bus.Topology{LiveTTL: 90 * time.Second})
+	b.Conn(t)
+	for _, row := range []struct {
+		why   string
+		asked time.Duration
+		fails bool
+	}{{"nothing is asked for", 0, false}, {"the same", 90 * time.Second, false}, {"the default, said aloud", time.Hour, true}} {
+		c, err := bus.Connect(context.Background(), bus.Options{Server: b.Nodes[0], Topology: bus.Topology{LiveTTL: row.asked}})
+		if row.fails != errors.Is(err, bus.ErrTopology) {
+			t.Errorf("%s: %v", row.why, err)
+		}
+		if err == nil {
+			if got := c.Topology().LiveTTL; got != 90*time.Second {
+				t.Errorf("%s: %s is in force", row.why, got)
+			}
+			c.Close()
+		}
+	}
+}
+
 func TestConnectGivesUp(t *testing.T) {
 	_, err := bus.Connect(context.Background(), bus.Options{URL: "nats://127.0.0.1:1", ConnectWait: 300 * time.Millisecond})
 	if !errors.Is(err, bus.ErrUnreachable) {

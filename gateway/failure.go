@@ -36,7 +36,7 @@ func statusOf(code schemas.Code) int {
 		return http.StatusRequestEntityTooLarge
 	case codeMediaType:
 		return http.StatusUnsupportedMediaType
-	case schemas.CodeUnavailable:
+	case schemas.CodeUnavailable, schemas.CodeStorageFull:
 		return http.StatusServiceUnavailable
 	}
 	return http.StatusInternalServerError
@@ -58,6 +58,15 @@ func (g *Gateway) fail(w http.ResponseWriter, r *http.Request, err error) {
 	writeError(w, status, known)
 }
 
+// retryAfter is in how many seconds it is worth trying again: a broker that is full stays so until
+// somebody makes room.
+func retryAfter(code schemas.Code) string {
+	if code == schemas.CodeStorageFull {
+		return "30"
+	}
+	return "1"
+}
+
 // writeError sends the one shape all errors have.
 func writeError(w http.ResponseWriter, status int, err error) {
 	var known *schemas.Error
@@ -68,7 +77,7 @@ func writeError(w http.ResponseWriter, status int, err error) {
 	case http.StatusUnauthorized:
 		w.Header().Set("WWW-Authenticate", `Bearer realm="braid"`)
 	case http.StatusServiceUnavailable:
-		w.Header().Set("Retry-After", "1")
+		w.Header().Set("Retry-After", retryAfter(known.Code))
 	}
 	writeJSON(w, status, struct {
 		Error *schemas.Error `json:"error"`

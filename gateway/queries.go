@@ -23,6 +23,11 @@ type sessionView struct {
 	Turns        int                   `json:"turns"`
 	TotalTokens  int64                 `json:"total_tokens"`
 	Pending      []bus.PendingApproval `json:"pending"`
+	// ApprovalMode and Limits are in force, defaults filled in.
+	ApprovalMode schemas.ApprovalMode `json:"approval_mode,omitzero"`
+	// ApprovalTimeoutMS is how long a call waits for a decision; 0: without end.
+	ApprovalTimeoutMS int64          `json:"approval_timeout_ms"`
+	Limits            schemas.Limits `json:"limits,omitzero"`
 	// Queue are the tasks that wait, in order.
 	Queue []bus.QueuedTask `json:"queue"`
 }
@@ -32,6 +37,7 @@ func viewOf(info bus.SessionInfo) sessionView {
 		ID: info.Session.ID, Model: info.Model, Agent: info.Agent, State: newTaskState(info).name(),
 		Title: info.Title, Created: info.Created, LastActivity: info.LastActivity,
 		Tasks: info.Tasks, Turns: info.Turns, TotalTokens: info.TotalTokens, Pending: info.Pending, Queue: info.Queue,
+		ApprovalMode: info.ApprovalMode, ApprovalTimeoutMS: info.ApprovalTimeoutMS, Limits: info.Limits,
 	}
 	if v.Queue == nil {
 		v.Queue = []bus.QueuedTask{}

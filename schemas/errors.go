@@ -47,6 +47,8 @@ const (
 	CodeUnsupported Code = "unsupported"
 	// CodeHasHistory: turns that come before all others can't be given to a session that has some.
 	CodeHasHistory Code = "has_history"
+	// CodeStorageFull: the broker has no room for what was sent; nothing was stored.
+	CodeStorageFull Code = "storage_full"
 	// CodeInternal: Braid failed; the log says more.
 	CodeInternal Code = "internal_error"
 )

@@ -22,6 +22,11 @@ type SessionInfo struct {
 	// TaskStatus and TaskCause are how the last finished task ended; empty if none has.
 	TaskStatus schemas.StopReason `json:"task_status,omitzero"`
 	TaskCause  string             `json:"task_cause,omitzero"`
+	// Mode is the approval mode in force; Limits are as they were given.
+	Mode   schemas.ApprovalMode `json:"mode,omitzero"`
+	Limits schemas.Limits       `json:"limits,omitzero"`
+	// ApprovalTimeoutMS is how long a call waits for a decision, in milliseconds; 0: without end.
+	ApprovalTimeoutMS int64 `json:"approval_timeout_ms,omitzero"`
 	// Pending are the tool calls that wait for a decision, oldest first.
 	Pending []PendingApproval `json:"pending,omitzero"`
 	// Queue are the tasks that wait, oldest first.
@@ -112,6 +117,7 @@ func (s *Store) info(ref schemas.SessionRef, st sessionState) (SessionInfo, erro
 		Session: ref,
 		Created: time.UnixMilli(sum.Created).UTC(), LastActivity: time.UnixMilli(sum.Active).UTC(),
 		Model: sum.Model, Agent: sum.Agent, Title: sum.Title,
+		Mode: sum.Mode, Limits: sum.Limits, ApprovalTimeoutMS: sum.ApprovalTimeoutMS,
 		State: sum.state(), TaskStatus: sum.TaskStatus, TaskCause: sum.TaskCause,
 		Usage: sum.Usage, Tasks: sum.Tasks, Turns: sum.Turns, Messages: sum.Messages,
 		Last: st.Head.Last, Head: st.Head,

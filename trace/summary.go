@@ -35,6 +35,10 @@ type summary struct {
 	Agent string `json:"agent,omitzero"`
 	Title string `json:"title,omitzero"`
 
+	Mode              schemas.ApprovalMode `json:"mode,omitzero"` // in force
+	Limits            schemas.Limits       `json:"limits,omitzero"`
+	ApprovalTimeoutMS int64                `json:"approval_timeout_ms,omitzero"`
+
 	Open       bool               `json:"open,omitzero"`       // a task is
 	Compacting bool               `json:"compacting,omitzero"` // inside a compaction span
 	TaskStatus schemas.StopReason `json:"task_status,omitzero"`
@@ -86,6 +90,11 @@ func (s *summary) fold(at schemas.Position, m schemas.Message, imported bool) {
 	case *schemas.SessionMeta:
 		s.Model = p.Provider + "/" + p.ModelID
 		s.Agent = p.Agent
+		s.Mode, s.Limits, s.ApprovalTimeoutMS = p.ApprovalMode, p.Limits, p.ApprovalTimeoutMS
+	case *schemas.SessionChanged:
+		if p.ApprovalMode != "" {
+			s.Mode = p.ApprovalMode
+		}
 	case *schemas.Text, *schemas.ImageURL, *schemas.InlineData:
 		s.foldPrompt(m)
 	case *schemas.RequestBegin:

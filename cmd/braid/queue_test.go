@@ -28,7 +28,7 @@ func newBusySession(t *testing.T) *busySession {
 	url := devServer(t, "--data", t.TempDir())
 	b := &busySession{t: t, url: url, api: (&serverFlags{url: url}).api(), path: "/v1/sessions/s"}
 	t.Cleanup(b.api.close)
-	b.post("/v1/sessions", map[string]any{"id": "s", "model": "shell/demo", "approval_mode": "always-ask"}, nil)
+	b.post("/v1/sessions", map[string]any{"id": "s", "model": "shell/demo", "approval_mode": "always-ask", "approval_timeout_ms": 600000, "limits": map[string]any{"max_turns": 7}}, nil)
 	var first accepted
 	if b.post(b.path+"/tasks", map[string]any{"prompt": "$ echo one"}, &first); first.Taken != schemas.TakenStarted {
 		t.Fatalf("the first: %+v", first)
@@ -52,9 +52,12 @@ func (b *busySession) post(path string, body, out any) {
 
 // shown is the session as the gateway shows it.
 type shown struct {
-	State   string           `json:"state"`
-	Pending []pendingCall    `json:"pending"`
-	Queue   []bus.QueuedTask `json:"queue"`
+	State   string               `json:"state"`
+	Pending []pendingCall        `json:"pending"`
+	Queue   []bus.QueuedTask     `json:"queue"`
+	Mode    schemas.ApprovalMode `json:"approval_mode"`
+	Timeout int64                `json:"approval_timeout_ms"`
+	Limits  schemas.Limits       `json:"limits"`
 }
 
 // await waits until the session is shown so.
@@ -152,4 +155,36 @@ func TestRunsThatWait(t *testing.T) {
 	}
 	b.post(b.path+"/approvals/"+first.Pending[0].ToolCallID, map[string]any{"decision": "allow"}, nil)
 	b.await("at rest", func(s shown) bool { return s.State == "idle" && len(s.Queue) == 0 })
+}
+
+// A session shows by what rules it runs: as it was created, as it was changed since, and by default.
+func TestSessionShowsWhatIsInForce(t *testing.T) {
+	b := newBusySession(t)
+	s := b.await("a question", func(s shown) bool { return len(s.Pending) == 1 })
+	want := schemas.Limits{MaxTurns: 7}.WithDefaults()
+	if s.Mode != schemas.ApproveAsk || s.Timeout != 600000 || s.Limits != want {
+		t.Errorf("%+v", s)
+	}
+	response, err := b.api.do(context.Background(), http.MethodPatch, b.path, map[string]any{"approval_mode": "deny-all"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response.Body.Close()
+	b.await("the new mode", func(s shown) bool { return s.Mode == schemas.ApproveNone && s.State == "idle" })
+}
+
+// The flags of a run reach its session.
+func TestRunFlags(t *testing.T) {
+	b := newBusySession(t)
+	code, _, stderr := braid(t, "run", "--server", b.url, "--approval-timeout", "90s", "--max-turns", "3", "just words")
+	if code != cli.ExitOK {
+		t.Fatalf("run: %d %s", code, stderr)
+	}
+	b.path = "/v1/sessions/" + strings.TrimSpace(strings.TrimPrefix(stderr, "session "))
+	b.await("as the flags said", func(s shown) bool { return s.Timeout == 90_000 && s.Limits.MaxTurns == 3 })
+	for _, bad := range [][]string{{"--approval-timeout", "-1s"}, {"--approval-timeout", "2200h"}, {"--approval-timeout", "1us"}, {"--when-busy", "hurry"}, {"--session", "a b"}} {
+		if code, _, stderr := braid(t, append([]string{"run", "--server", b.url, "words"}, bad...)...); code != cli.ExitUsage {
+			t.Errorf("%v: %d %s", bad, code, stderr)
+		}
+	}
 }

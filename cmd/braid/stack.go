@@ -34,6 +34,7 @@ type stackOptions struct {
 	token  string
 	models cli.ModelFlags
 	policy cli.PolicyFlag
+	live   cli.LiveTTL
 	log    zerolog.Logger
 }
 
@@ -42,6 +43,7 @@ func (o *stackOptions) register(flags *pflag.FlagSet, sync string) {
 	flags.StringVar(&o.sync, "sync", sync, "when writes reach the disk: always, or a duration; at a power loss that much is gone")
 	o.models.Register(flags)
 	o.policy.Register(flags)
+	o.live.Register(flags)
 }
 
 // dataDir is where streams and traces are kept.
@@ -131,7 +133,7 @@ func (s *stack) startBroker(o stackOptions, dir string) (*bus.Server, error) {
 
 // connect gives a part a connection of its own.
 func (s *stack) connect(ctx context.Context, o stackOptions, server *bus.Server, name string) (*bus.Conn, error) {
-	conn, err := bus.Connect(ctx, bus.Options{Server: server, Name: name, Log: o.log})
+	conn, err := bus.Connect(ctx, bus.Options{Server: server, Name: name, Log: o.log, Topology: bus.Topology{LiveTTL: o.live.Value()}})
 	if err != nil {
 		return nil, err
 	}

@@ -26,6 +26,7 @@ type BrokerFlags struct {
 	Token       string
 	CredsFile   string
 	ConnectWait time.Duration
+	LiveTTL     LiveTTL
 }
 
 // Register adds the flags to a command. Their help names the environment variables and shows no
@@ -34,6 +35,7 @@ func (f *BrokerFlags) Register(flags *pflag.FlagSet) {
 	flags.StringVar(&f.URL, "nats", "", "the broker, or several separated by commas (env "+EnvNATS+", default "+DefaultNATS+")")
 	flags.StringVar(&f.Token, "nats-token", "", "token for the broker; better given as env "+EnvNATSToken+", since others see command lines")
 	flags.StringVar(&f.CredsFile, "nats-creds", "", "credentials file for the broker (env "+EnvNATSCreds+")")
+	f.LiveTTL.Register(flags)
 	flags.DurationVar(&f.ConnectWait, "connect-wait", 30*time.Second, "how long to wait for a broker that can't be reached at the start")
 }
 
@@ -46,6 +48,7 @@ func (f *BrokerFlags) Options(name string, getenv func(string) string, log zerol
 		CredsFile:   cmp.Or(f.CredsFile, getenv(EnvNATSCreds)),
 		ConnectWait: f.ConnectWait,
 		Name:        name,
+		Topology:    bus.Topology{LiveTTL: f.LiveTTL.Value()},
 		Log:         log,
 	}
 }
