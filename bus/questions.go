@@ -22,6 +22,10 @@ type SessionInfo struct {
 	Session schemas.SessionRef `json:"session"`
 	Agent   string             `json:"agent,omitzero"`
 	Model   string             `json:"model,omitzero"`
+	// FallbackModels may go on with its tasks, in this order. ActiveModel is the one that does with the
+	// running task; empty if it is Model.
+	FallbackModels []string `json:"fallback_models,omitzero"`
+	ActiveModel    string   `json:"active_model,omitzero"`
 	// State is idle, running or waiting (for a person), as far as the answering engine knows.
 	State string `json:"state,omitzero"`
 	// Created and LastActivity are RFC 3339 times.

@@ -63,11 +63,23 @@ func (r *runner) refuse(c bus.StoredCommand) *schemas.Error {
 	case c.Invalid != nil:
 		return c.Invalid
 	case c.Type == schemas.CommandCreate:
-		if _, err := r.e.models.Open(c.Create.Model); err != nil {
-			return asError(err)
-		}
+		return r.refuseModels(c.Create)
 	case c.Type == schemas.CommandTask, c.Type == schemas.CommandSteer:
 		return r.refuseImage(c.Task)
+	}
+	return nil
+}
+
+// refuseModels says which of a new session's models does not exist; nil if all do.
+func (r *runner) refuseModels(b *schemas.CreateBody) *schemas.Error {
+	for i, model := range append([]string{b.Model}, b.FallbackModels...) {
+		if _, err := r.e.models.Open(model); err != nil {
+			known := *asError(err)
+			if known.Field = "model"; i > 0 {
+				known.Field = schemas.FallbackField(i - 1)
+			}
+			return &known
+		}
 	}
 	return nil
 }

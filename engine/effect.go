@@ -135,32 +135,33 @@ func (r *runner) startModel(e session.CallModel) {
 		return // aborted while it waited
 	}
 	meta := r.state.Meta
-	model, err := r.e.models.Open(meta.Provider + "/" + meta.ModelID)
+	provider, _, _ := schemas.SplitModel(e.Model) // validated when the session was created
+	model, err := r.e.models.Open(e.Model)
 	if err != nil {
 		known := asError(err)
 		r.spawn(func(context.Context) {
 			r.report(session.ModelEnded{
 				Request: e.Request, Status: schemas.StopFailed,
-				Failure: &schemas.ErrorInfo{Kind: llm.KindInput, Provider: meta.Provider, Message: known.Message},
+				Failure: &schemas.ErrorInfo{Kind: llm.KindInput, Provider: provider, Message: known.Message},
 			})
 		})
 		return
 	}
-	request := r.request(e.Input)
+	request := r.request(e.Model, e.Input)
 	request.Attempt = e.Attempt
 	ctx, cancel := context.WithCancel(r.ctx)
 	r.model = modelCall{request: e.Request, cancel: cancel}
-	model = newImpatient(model, meta.Provider, meta.Limits)
+	model = newImpatient(model, provider, meta.Limits)
 	r.spawn(func(context.Context) {
 		defer cancel()
 		r.callModel(ctx, model, request, e.Request)
 	})
 }
 
-// request is what the session's model is asked.
-func (r *runner) request(input []schemas.Message) llm.Request {
-	meta := r.state.Meta
-	return llm.Request{Session: r.ref, Model: meta.ModelID, System: meta.SystemPrompt, Tools: r.state.ToolList, Input: input}
+// request is what a model of the session is asked.
+func (r *runner) request(model string, input []schemas.Message) llm.Request {
+	_, name, _ := schemas.SplitModel(model)
+	return llm.Request{Session: r.ref, Model: name, System: r.state.Meta.SystemPrompt, Tools: r.state.ToolList, Input: input}
 }
 
 // lostUsage estimates what the request used that the owner before has left open. Whether it had gone
@@ -170,8 +171,9 @@ func (r *runner) lostUsage() schemas.TokenCounts {
 	if !open {
 		return schemas.TokenCounts{}
 	}
-	request := r.request(input)
-	if model, err := r.e.models.Open(r.state.Meta.Provider + "/" + r.state.Meta.ModelID); err == nil {
+	name := r.state.Task.Request.Model
+	request := r.request(name, input)
+	if model, err := r.e.models.Open(name); err == nil {
 		request = request.For(model.Info())
 	}
 	return llm.EstimateUsage(request, said)

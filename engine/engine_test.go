@@ -267,10 +267,16 @@ func TestUnknownSession(t *testing.T) {
 
 func TestUnknownModel(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, bustest.Single(t), nil)
+	h := newHouse(t, bustest.Single(t), map[string]string{"m": "turns: [{steps: [{text: x}]}]"})
 	h.engine("e1")
-	o := h.send(schemas.Command{ID: "c", Type: schemas.CommandCreate, Session: ref, Create: &schemas.CreateBody{Model: "no/such"}})
-	if o.Code != schemas.CodeUnknownModel {
-		t.Fatalf("outcome %+v", o)
+	for field, body := range map[string]schemas.CreateBody{
+		"model":              {Model: "no/such"},
+		"fallback_models[1]": {Model: "shell/demo", FallbackModels: []string{"scripted/m", "no/such"}},
+	} {
+		create := schemas.Command{ID: "c" + body.Model[:2], Type: schemas.CommandCreate, Session: ref, Create: &body}
+		o := h.send(create)
+		if o.Code != schemas.CodeUnknownModel || o.Field != field {
+			t.Errorf("outcome %+v, want field %s", o, field)
+		}
 	}
 }

@@ -197,7 +197,7 @@ func (r *runner) fold(ctx context.Context) error {
 			r.state.Apply(m)
 			if p, ok := m.Payload.(*schemas.CommandOutcome); ok && !imported {
 				r.outcomes[p.CommandID] = schemas.Outcome{
-					CommandID: p.CommandID, Sequence: p.Sequence, Code: p.Code, Message: p.Message, Taken: p.Taken, Log: f.Sequence,
+					CommandID: p.CommandID, Sequence: p.Sequence, Code: p.Code, Message: p.Message, Field: p.Field, Taken: p.Taken, Log: f.Sequence,
 				}
 			}
 		}

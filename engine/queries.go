@@ -135,7 +135,7 @@ func unknownSession(q bus.Query) error {
 // info is a trace's description of a session as it travels.
 func (e *Engine) info(s trace.SessionInfo) bus.SessionInfo {
 	out := bus.SessionInfo{
-		Session: s.Session, Agent: s.Agent, Model: s.Model, State: stateText(s.State),
+		Session: s.Session, Agent: s.Agent, Model: s.Model, FallbackModels: s.FallbackModels, ActiveModel: s.ActiveModel, State: stateText(s.State),
 		Created: schemas.FormatTime(s.Created), LastActivity: schemas.FormatTime(s.LastActivity),
 		Title: s.Title, Tasks: int(s.Tasks), Turns: int(s.Turns), TotalTokens: s.Usage.Total,
 		ApprovalMode: s.Mode, Limits: s.Limits.WithDefaults(), ApprovalTimeoutMS: s.ApprovalTimeoutMS,

@@ -154,7 +154,7 @@ func (e *Engine) refuse(ctx context.Context, w bus.WakeUp, reason *schemas.Error
 		return
 	}
 	for _, c := range commands {
-		o := schemas.Outcome{CommandID: c.ID, Sequence: c.Sequence, Code: reason.Code, Message: reason.Message}
+		o := schemas.Outcome{CommandID: c.ID, Sequence: c.Sequence, Code: reason.Code, Message: reason.Message, Field: reason.Field}
 		if err := e.conn.Reply(c, o); err != nil {
 			e.log.Debug().Err(err).Msg("reply")
 		}

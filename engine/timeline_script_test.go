@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -22,7 +23,7 @@ type stage struct {
 	*house
 	step     string // the one being played, for messages
 	archive  *txtar.Archive
-	script   *scripted.Script
+	scripts  map[string]*scripted.Script // by model
 	models   *rememberedModels
 	names    *timelinetest.Names
 	audience *audience
@@ -34,13 +35,13 @@ type stage struct {
 
 func newStage(t *testing.T, archive *txtar.Archive) *stage {
 	t.Helper()
-	script, err := scripted.Parse([]byte(timelinetest.Section(archive, "model.yaml")))
+	scripts, err := timelinetest.Models(archive)
 	if err != nil {
-		t.Fatalf("model.yaml: %v", err)
+		t.Fatal(err)
 	}
 	s := &stage{
-		script: script, archive: archive,
-		models: &rememberedModels{Provider: scripted.New(map[string]*scripted.Script{"m": script})},
+		scripts: scripts, archive: archive,
+		models: &rememberedModels{Provider: scripted.New(scripts)},
 		names:  &timelinetest.Names{}, engines: map[string]*Engine{},
 		hands: map[string]*hand{},
 	}
@@ -106,7 +107,8 @@ func (s *stage) play(c timelinetest.Cue) {
 		s.reached(c.Arg(0))
 	case "gate":
 		s.reached(c.Arg(0))
-		s.must(s.script.Release(c.Arg(0)))
+		model, gate := modelGate(c.Arg(0))
+		s.must(s.scripts[model].Release(gate))
 	case "tool":
 		s.tool(c)
 	case "await":
@@ -216,12 +218,21 @@ func (s *stage) await(pattern string) {
 	}
 }
 
+// modelGate splits NAME, a gate of the model m, or MODEL/NAME.
+func modelGate(name string) (model, gate string) {
+	if model, gate, ok := strings.Cut(name, "/"); ok {
+		return model, gate
+	}
+	return "m", name
+}
+
 // reached waits until the model waits at a gate.
 func (s *stage) reached(gate string) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
-	s.must(s.script.Reached(ctx, gate))
+	model, gate := modelGate(gate)
+	s.must(s.scripts[model].Reached(ctx, gate))
 }
 
 // curtain waits until the session is at rest and everything of it was seen.

@@ -72,6 +72,8 @@ func TestRefusals(t *testing.T) {
 		{"a body over the limit", "POST", tasks, huge, nil, 413, schemas.CodeTooLarge, ""},
 		{"no model", "POST", sessions, `{}`, nil, 400, schemas.CodeInvalid, "model"},
 		{"a model without provider", "POST", sessions, `{"model":"demo"}`, nil, 400, schemas.CodeInvalid, "model"},
+		{"a fallback model without provider", "POST", sessions, `{"model":"shell/demo","fallback_models":["a/b","c"]}`, nil, 400, schemas.CodeInvalid, "fallback_models[1]"},
+		{"a model to fall back on that was tried", "POST", sessions, `{"model":"shell/demo","fallback_models":["shell/demo"]}`, nil, 400, schemas.CodeInvalid, "fallback_models[0]"},
 		{"an id that is no name", "POST", sessions, `{"model":"shell/demo","id":"a.b"}`, nil, 400, schemas.CodeInvalid, "id"},
 		{"an unknown mode", "POST", sessions, `{"model":"shell/demo","approval_mode":"maybe"}`, nil, 400, schemas.CodeInvalid, "approval_mode"},
 		{"a limit that is none", "POST", sessions, `{"model":"shell/demo","limits":{"max_turns":-2}}`, nil, 400, schemas.CodeInvalid, "limits.max_turns"},

@@ -9,13 +9,15 @@ import (
 // createRequest is the body of POST /v1/sessions.
 type createRequest struct {
 	// ID names the session; one is made up if it is empty.
-	ID           string               `json:"id,omitzero"`
-	Model        string               `json:"model"`
-	ApprovalMode schemas.ApprovalMode `json:"approval_mode,omitzero"`
-	SystemPrompt string               `json:"system_prompt,omitzero"`
-	Workspace    string               `json:"workspace,omitzero"`
-	Agent        string               `json:"agent,omitzero"`
-	Limits       schemas.Limits       `json:"limits,omitzero"`
+	ID    string `json:"id,omitzero"`
+	Model string `json:"model"`
+	// FallbackModels go on with a task that Model can't, in this order.
+	FallbackModels []string             `json:"fallback_models,omitzero"`
+	ApprovalMode   schemas.ApprovalMode `json:"approval_mode,omitzero"`
+	SystemPrompt   string               `json:"system_prompt,omitzero"`
+	Workspace      string               `json:"workspace,omitzero"`
+	Agent          string               `json:"agent,omitzero"`
+	Limits         schemas.Limits       `json:"limits,omitzero"`
 	// ApprovalTimeoutMS is how long a tool call waits for a decision; 0: without end.
 	ApprovalTimeoutMS int64 `json:"approval_timeout_ms,omitzero"`
 }
@@ -106,7 +108,7 @@ func (g *Gateway) createSession(w http.ResponseWriter, r *http.Request) error {
 	outcome, err := g.apply(r, schemas.Command{
 		ID: id, Type: schemas.CommandCreate, Session: ref,
 		Create: &schemas.CreateBody{
-			Model: body.Model, Agent: body.Agent, SystemPrompt: body.SystemPrompt,
+			Model: body.Model, FallbackModels: body.FallbackModels, Agent: body.Agent, SystemPrompt: body.SystemPrompt,
 			ApprovalMode: body.ApprovalMode, Workspace: body.Workspace, Limits: body.Limits,
 			ApprovalTimeoutMS: body.ApprovalTimeoutMS,
 		},

@@ -14,6 +14,8 @@ import (
 type sessionView struct {
 	ID           string                `json:"id"`
 	Model        string                `json:"model,omitzero"`
+	Fallbacks    []string              `json:"fallback_models,omitzero"`
+	ActiveModel  string                `json:"active_model,omitzero"`
 	Agent        string                `json:"agent,omitzero"`
 	State        string                `json:"state"`
 	Title        string                `json:"title,omitzero"`
@@ -34,7 +36,7 @@ type sessionView struct {
 
 func viewOf(info bus.SessionInfo) sessionView {
 	v := sessionView{
-		ID: info.Session.ID, Model: info.Model, Agent: info.Agent, State: newTaskState(info).name(),
+		ID: info.Session.ID, Model: info.Model, Fallbacks: info.FallbackModels, ActiveModel: info.ActiveModel, Agent: info.Agent, State: newTaskState(info).name(),
 		Title: info.Title, Created: info.Created, LastActivity: info.LastActivity,
 		Tasks: info.Tasks, Turns: info.Turns, TotalTokens: info.TotalTokens, Pending: info.Pending, Queue: info.Queue,
 		ApprovalMode: info.ApprovalMode, ApprovalTimeoutMS: info.ApprovalTimeoutMS, Limits: info.Limits,
@@ -55,7 +57,7 @@ func (g *Gateway) created(r *http.Request, ref schemas.SessionRef, body createRe
 	defer cancel()
 	info, err := g.conn.AskSession(ctx, ref, log)
 	if err != nil {
-		info = bus.SessionInfo{Session: ref, Model: body.Model, Agent: body.Agent}
+		info = bus.SessionInfo{Session: ref, Model: body.Model, FallbackModels: body.FallbackModels, Agent: body.Agent}
 	}
 	return viewOf(info)
 }

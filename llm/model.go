@@ -36,9 +36,10 @@ type Request struct {
 	Tools []schemas.ToolDefinition
 	// Input is the context: complete model messages in context order. Pictures are *schemas.ImageURL
 	// messages of role user, and the Images of tool outputs; a model that gets any sees pictures
-	// ([Info]), and [schemas.ParseImage] reads each: as bytes of a type, or as a URL.
+	// ([Info]), and [schemas.ParseImage] reads each: as bytes of a type, or as a URL. What another
+	// model said has no fidelity, so its reasoning is plain text.
 	Input []schemas.Message
-	// Attempt counts the requests of one turn, from 1.
+	// Attempt counts the requests of one turn, from 1, whichever models they went to.
 	Attempt int
 	// Alive, if set, is for a model to call when its provider shows life without saying anything,
 	// by a ping or a comment: a request that is silent for long is ended. It is safe for

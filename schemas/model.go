@@ -1,6 +1,13 @@
 package schemas
 
-import "strings"
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// MaxFallbackModels bounds how many models may stand in for a session's own.
+const MaxFallbackModels = 8
 
 // SplitModel splits "provider/model" at its first slash. The provider is a valid name; the
 // model is any text of 1 to 256 bytes without control characters, since some hold slashes.
@@ -11,4 +18,31 @@ func SplitModel(s string) (provider, model string, err error) {
 		return "", "", &Error{Code: CodeInvalid, Field: "model", Message: "model must be provider/model, for example shell/demo"}
 	}
 	return provider, model, nil
+}
+
+// FallbackField is the path of one of a session's fallback models, as errors name it.
+func FallbackField(index int) string { return fmt.Sprintf("fallback_models[%d]", index) }
+
+// validateFallbacks checks the models that stand in for the session's own: trying one twice would
+// only fail twice.
+func validateFallbacks(model string, fallbacks []string) error {
+	if n := len(fallbacks); n > MaxFallbackModels {
+		e := Errorf(CodeInvalid, "there are %d fallback_models, the limit is %d", n, MaxFallbackModels)
+		e.Field = "fallback_models"
+		return e
+	}
+	for i, f := range fallbacks {
+		bad := func(format string, args ...any) error {
+			e := Errorf(CodeInvalid, format, args...)
+			e.Field = FallbackField(i)
+			return e
+		}
+		if _, _, err := SplitModel(f); err != nil {
+			return bad("%s must be provider/model", FallbackField(i))
+		}
+		if f == model || slices.Contains(fallbacks[:i], f) {
+			return bad("%s is the second %s", FallbackField(i), f)
+		}
+	}
+	return nil
 }

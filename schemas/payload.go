@@ -106,6 +106,9 @@ type SessionMeta struct {
 	SessionID string `json:"session_id"`
 	Provider  string `json:"provider"`
 	ModelID   string `json:"model_id"`
+	// FallbackModels are who goes on, in this order, with a task that the model can't: each is
+	// "provider/model".
+	FallbackModels []string `json:"fallback_models,omitzero"`
 	// ModelContextWindow is a number of tokens, or a text such as "unknown".
 	ModelContextWindow jsontext.Value `json:"model_context_window,omitzero"`
 	SystemPrompt       string         `json:"system_prompt"`
@@ -277,8 +280,10 @@ type MCPConnectResult struct {
 // RequestBegin: a model call starts.
 type RequestBegin struct {
 	// Attempt is the number of the request in its turn, from 1; absent on a first attempt.
-	Attempt int            `json:"attempt,omitzero"`
-	Extra   jsontext.Value `json:",embed"`
+	Attempt int `json:"attempt,omitzero"`
+	// Model is the fallback model that is asked, "provider/model"; absent if it is the session's own.
+	Model string         `json:"model,omitzero"`
+	Extra jsontext.Value `json:",embed"`
 }
 
 // RequestEnd: a model call ended. Completed, and only completed, commits what it said.
@@ -288,7 +293,12 @@ type RequestEnd struct {
 	// Attempt is the number of the request in its turn, from 1; absent when the first succeeded.
 	Attempt int `json:"attempt,omitzero"`
 	// RetryInMS is the announced wait before the next attempt, in milliseconds.
-	RetryInMS int64          `json:"retry_in_ms,omitzero"`
+	RetryInMS int64 `json:"retry_in_ms,omitzero"`
+	// FallbackModel is who makes the next attempt, at once, because this model is given up for the
+	// task; absent if the same model does, or nobody.
+	FallbackModel string `json:"fallback_model,omitzero"`
+	// ErrorInfo classifies what went wrong; absent if the request completed or was aborted.
+	ErrorInfo *ErrorInfo     `json:"error_info,omitzero"`
 	Extra     jsontext.Value `json:",embed"`
 }
 
@@ -480,7 +490,7 @@ type OpenOutput struct {
 	Text   string `json:"text"`
 }
 
-// ErrorInfo classifies why a task failed.
+// ErrorInfo classifies why a request or a task failed.
 type ErrorInfo struct {
 	// Kind is "provider", "engine" or "input".
 	Kind       string         `json:"kind"`

@@ -204,7 +204,7 @@ func (w *writer) indexImported(f *Frame, e schemas.Entry) error {
 // index adds what the message says to the indexes.
 func (w *writer) index(f *Frame, st *sessionState, e schemas.Entry) error {
 	if failed, ok := failureOf(e.Message); ok {
-		failed.Model = st.Summary.Model
+		failed.Model = st.Summary.asked()
 		key := failureKey(f.Session, f.Time.UnixMilli(), e.Position)
 		if err := errors.Join(w.set(key, failed), w.batch.Set(refKey(f.Session, key), nil, nil)); err != nil {
 			return err
@@ -219,7 +219,7 @@ func (w *writer) index(f *Frame, st *sessionState, e schemas.Entry) error {
 		return w.set(outcomeKey(f.Session, p.CommandID), outcomeOf(p, e.Position))
 	case *schemas.TokenUsage:
 		used := usage{Requests: 1, Tokens: p.Request}
-		day, model := DayOf(f.Time), st.Summary.Model
+		day, model := DayOf(f.Time), st.Summary.asked()
 		return errors.Join(
 			w.addUsage(usageKey(f.Session.Project, day, model), used, 1),
 			w.addUsage(sessionUsageKey(f.Session, day, model), used, 1))

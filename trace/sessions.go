@@ -15,7 +15,11 @@ type SessionInfo struct {
 	Created      time.Time `json:"created"`
 	LastActivity time.Time `json:"last_activity"`
 	Model        string    `json:"model"` // "provider/model"
-	Agent        string    `json:"agent,omitzero"`
+	// FallbackModels may go on with its tasks. ActiveModel is the one that does with the open task;
+	// empty if it is Model.
+	FallbackModels []string `json:"fallback_models,omitzero"`
+	ActiveModel    string   `json:"active_model,omitzero"`
+	Agent          string   `json:"agent,omitzero"`
 	// Title is how the first prompt begins.
 	Title string `json:"title,omitzero"`
 	State State  `json:"state"`
@@ -116,7 +120,7 @@ func (s *Store) info(ref schemas.SessionRef, st sessionState) (SessionInfo, erro
 	info := SessionInfo{
 		Session: ref,
 		Created: time.UnixMilli(sum.Created).UTC(), LastActivity: time.UnixMilli(sum.Active).UTC(),
-		Model: sum.Model, Agent: sum.Agent, Title: sum.Title,
+		Model: sum.Model, FallbackModels: sum.Fallbacks, ActiveModel: sum.active(), Agent: sum.Agent, Title: sum.Title,
 		Mode: sum.Mode, Limits: sum.Limits, ApprovalTimeoutMS: sum.ApprovalTimeoutMS,
 		State: sum.state(), TaskStatus: sum.TaskStatus, TaskCause: sum.TaskCause,
 		Usage: sum.Usage, Tasks: sum.Tasks, Turns: sum.Turns, Messages: sum.Messages,

@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"cmp"
 	"slices"
 
 	"braid/schemas"
@@ -32,6 +33,10 @@ type summary struct {
 	Active  int64 `json:"active"`
 
 	Model string `json:"model,omitzero"` // "provider/model"
+	// Fallbacks stand in for it; Asked is the one that the newest request went to, if it was one.
+	Fallbacks []string `json:"fallbacks,omitzero"`
+	Asked     string   `json:"asked,omitzero"`
+
 	Agent string `json:"agent,omitzero"`
 	Title string `json:"title,omitzero"`
 
@@ -89,6 +94,7 @@ func (s *summary) fold(at schemas.Position, m schemas.Message, imported bool) {
 		s.Importing = s.Importing && p.Command != schemas.CommandImport
 	case *schemas.SessionMeta:
 		s.Model = p.Provider + "/" + p.ModelID
+		s.Fallbacks = p.FallbackModels
 		s.Agent = p.Agent
 		s.Mode, s.Limits, s.ApprovalTimeoutMS = p.ApprovalMode, p.Limits, p.ApprovalTimeoutMS
 	case *schemas.SessionChanged:
@@ -101,6 +107,7 @@ func (s *summary) fold(at schemas.Position, m schemas.Message, imported bool) {
 		// Nothing waits across the beginning of a request.
 		s.Pending = nil
 		s.Open = s.Open || !s.Compacting
+		s.Asked = p.Model
 	case *schemas.RequestEnd:
 		s.foldRequestEnd(p)
 	case *schemas.ApprovalRequest:
@@ -140,7 +147,7 @@ func (s *summary) foldPrompt(m schemas.Message) {
 	if s.Compacting || !m.Prompt() {
 		return
 	}
-	s.Open = true
+	s.Open, s.Asked = true, ""
 	if p, ok := m.Payload.(*schemas.Text); ok && s.Title == "" {
 		s.Title = firstRunes(p.Text, titleLength)
 	}
@@ -160,6 +167,17 @@ func (s *summary) foldTaskEnd(p *schemas.TaskEnd) {
 	s.Open, s.Compacting, s.Pending = false, false, nil
 	s.TaskStatus, s.TaskCause = p.Status, p.Cause
 	s.Tasks++
+}
+
+// asked is the model that the newest request went to.
+func (s *summary) asked() string { return cmp.Or(s.Asked, s.Model) }
+
+// active is that model while a task is open, if it is not the session's own.
+func (s *summary) active() string {
+	if !s.Open {
+		return ""
+	}
+	return s.Asked
 }
 
 // state is what the session is doing.

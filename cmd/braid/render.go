@@ -48,6 +48,9 @@ func (r *renderer) message(raw []byte, m schemas.Message) {
 		if p.Status != schemas.StopCompleted {
 			r.line("! the request ended: %s %s", p.Status, p.ErrorMessage)
 		}
+		if p.FallbackModel != "" {
+			r.line("! %s goes on", p.FallbackModel)
+		}
 	case *schemas.BudgetExceeded:
 		r.line("! over budget: %v of %v %s are used", p.Used, p.Limit, p.Unit)
 	case *schemas.LoopDetected:

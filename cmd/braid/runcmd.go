@@ -20,15 +20,16 @@ import (
 )
 
 type runOptions struct {
-	stack   stackOptions
-	server  serverFlags
-	logs    cli.LogFlags
-	model   string
-	approve string
-	system  string
-	view    string
-	json    bool
-	limits  schemas.Limits
+	stack    stackOptions
+	server   serverFlags
+	logs     cli.LogFlags
+	model    string
+	fallback []string
+	approve  string
+	system   string
+	view     string
+	json     bool
+	limits   schemas.Limits
 	// approvalTimeout is how long a call waits for a decision; 0: without end.
 	approvalTimeout time.Duration
 	session         string // an existing one
@@ -44,7 +45,7 @@ const (
 func runCommand() *cobra.Command {
 	var o runOptions
 	cmd := &cobra.Command{
-		Use:   "run [--model P/M] [--approve MODE] [--view stream|turns] [--json] [--server URL] PROMPT|-",
+		Use:   "run [--model P/M] [--fallback P/M]... [--approve MODE] [--view stream|turns] [--json] [--server URL] PROMPT|-",
 		Short: "Run one prompt and stream what happens",
 		Long: "Creates a session, runs the prompt in it and streams what happens until the task ends; the\n" +
 			"prompt - is read from standard input. Without a server everything runs in this process.\n" +
@@ -70,6 +71,7 @@ func runCommand() *cobra.Command {
 		f.DefValue, o.logs.Level = "warn", "warn"
 	}
 	cmd.Flags().StringVar(&o.model, "model", "shell/demo", "what to run on, as provider/model")
+	cmd.Flags().StringArrayVar(&o.fallback, "fallback", nil, "what goes on when the model can't, as provider/model; repeat it for more, in order")
 	cmd.Flags().StringVar(&o.approve, "approve", string(schemas.ApproveReadOnly), "read-only, always-ask, allow-all or deny-all")
 	cmd.Flags().StringVar(&o.system, "system", "", "system prompt")
 	cmd.Flags().IntVar(&o.limits.MaxTurns, "max-turns", 0, fmt.Sprintf("turns the task may take, -1 for any number (default %d)", schemas.DefaultMaxTurns))
@@ -113,6 +115,11 @@ func (o *runOptions) run(ctx context.Context, prompt string, c console) (err err
 	}
 	if _, _, err := schemas.SplitModel(o.model); err != nil {
 		return cli.Usage("--model: %v", err)
+	}
+	for _, f := range o.fallback {
+		if _, _, err := schemas.SplitModel(f); err != nil {
+			return cli.Usage("--fallback: %v", err)
+		}
 	}
 	if o.view != viewStream && o.view != viewTurns {
 		return cli.Usage("--view must be stream or turns")

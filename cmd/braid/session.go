@@ -42,7 +42,7 @@ func (r *promptRun) open(ctx context.Context, o *runOptions) error {
 		} `json:"session"`
 	}
 	err := r.api.call(ctx, "/v1/sessions", map[string]any{
-		"model": o.model, "approval_mode": o.approve, "system_prompt": o.system, "limits": o.limits,
+		"model": o.model, "fallback_models": o.fallback, "approval_mode": o.approve, "system_prompt": o.system, "limits": o.limits,
 		"approval_timeout_ms": o.approvalTimeout.Milliseconds(),
 	}, &created)
 	if err != nil {

@@ -172,11 +172,13 @@ func (l *line) event(p schemas.Payload) {
 		l.add(string(p.Status))
 	case *schemas.RequestBegin:
 		l.name("attempt", strconv.Itoa(p.Attempt))
+		l.name("model", p.Model)
 	case *schemas.RequestEnd:
 		l.add(string(p.Status))
 		l.name("error_message", p.ErrorMessage)
 		l.name("attempt", strconv.Itoa(p.Attempt))
 		l.name("retry_in_ms", strconv.FormatInt(p.RetryInMS, 10))
+		l.name("fallback_model", p.FallbackModel)
 	case *schemas.TokenUsage:
 		l.name("request", strconv.FormatInt(p.Request.Total, 10))
 		l.name("session", strconv.FormatInt(p.Session.Total, 10))

@@ -42,7 +42,7 @@ func (a *args) number(name string) int {
 func (a *args) reason() schemas.StopReason { return schemas.StopReason(a.take("stop_reason")) }
 
 // namedMembers are the members that lines may give by name.
-const namedMembers = " stop_reason attempt error_message retry_in_ms cause code sender steers request session "
+const namedMembers = " stop_reason attempt error_message retry_in_ms fallback_model model cause code sender steers request session "
 
 func newArgs(words []string) *args {
 	a := &args{named: map[string]string{}}
@@ -142,9 +142,12 @@ func parseEvent(a *args) schemas.Payload {
 	case schemas.KindMCPConnectEnd:
 		return &schemas.MCPConnectEnd{Status: schemas.StopReason(a.next()), Results: []schemas.MCPConnectResult{}}
 	case schemas.KindRequestBegin:
-		return &schemas.RequestBegin{Attempt: a.number("attempt")}
+		return &schemas.RequestBegin{Attempt: a.number("attempt"), Model: a.take("model")}
 	case schemas.KindRequestEnd:
-		return &schemas.RequestEnd{Status: schemas.StopReason(a.next()), ErrorMessage: a.take("error_message"), Attempt: a.number("attempt"), RetryInMS: int64(a.number("retry_in_ms"))}
+		return &schemas.RequestEnd{
+			Status: schemas.StopReason(a.next()), ErrorMessage: a.take("error_message"), Attempt: a.number("attempt"),
+			RetryInMS: int64(a.number("retry_in_ms")), FallbackModel: a.take("fallback_model"),
+		}
 	case schemas.KindApprovalRequest:
 		p := &schemas.ApprovalRequest{ToolCallID: a.next(), Name: a.next(), Arguments: a.next()}
 		p.Hash = schemas.CallHash(p.Name, p.Arguments)

@@ -41,6 +41,7 @@ var special = map[string]func(*rapid.T) any{
 	"CreateBody.Model":               text("shell/demo", "openai/a/b"),
 	"CreateBody.Agent":               name,
 	"CreateBody.Limits":              limits,
+	"CreateBody.FallbackModels":      func(*rapid.T) any { return []string{"backup/a", "backup/b"} },
 	"ImportBody.Trace":               text("default/s/trace.0"),
 	"ImportBody.Model":               text("shell/demo", "openai/a/b"),
 	"ImportBody.Agent":               name,

@@ -40,18 +40,18 @@ func (s *stage) callModel(e session.CallModel) {
 	if o.model != nil {
 		s.fail("two model calls at once")
 	}
-	req := s.request(o.state, e.Input)
+	req := s.request(o.state, e.Model, e.Input)
 	req.Attempt = e.Attempt
 	s.inputs = append(s.inputs, s.names.Input(req))
 	s.checkInput(e.Input)
 	o.model = s.newModelCall(e.Request, req)
 }
 
-// request is what the session's model is asked.
-func (s *stage) request(state *session.State, input []schemas.Message) llm.Request {
-	meta := state.Meta
-	req := llm.Request{Session: ref, Model: meta.ModelID, System: meta.SystemPrompt, Tools: state.ToolList, Input: input}
-	return req.For(s.story.script.Info())
+// request is what a model of the session is asked.
+func (s *stage) request(state *session.State, model string, input []schemas.Message) llm.Request {
+	_, name, _ := schemas.SplitModel(model)
+	req := llm.Request{Session: ref, Model: name, System: state.Meta.SystemPrompt, Tools: state.ToolList, Input: input}
+	return req.For(s.models[name].Info())
 }
 
 // lost estimates what the request used that an owner before has left open.
@@ -60,7 +60,7 @@ func (s *stage) lost(state *session.State) schemas.TokenCounts {
 	if !open {
 		return schemas.TokenCounts{}
 	}
-	return llm.EstimateUsage(s.request(state, input), said)
+	return llm.EstimateUsage(s.request(state, state.Task.Request.Model, input), said)
 }
 
 func (s *stage) newModelCall(request uint64, req llm.Request) *modelCall {
@@ -69,9 +69,12 @@ func (s *stage) newModelCall(request uint64, req llm.Request) *modelCall {
 	m.cancel = cancel
 	m.next, m.stop = iter.Pull(func(yield func(said) bool) {
 		var all []schemas.Message
-		model := *s.story.script
+		model := *s.models[req.Model]
 		model.Now = func() time.Time { return s.now }
 		model.Wait = func(ctx context.Context, gate string) error {
+			if req.Model != "m" {
+				gate = req.Model + "/" + gate
+			}
 			for !s.gates[gate] && ctx.Err() == nil {
 				if !yield(said{gate: gate}) {
 					return context.Canceled

@@ -12,7 +12,6 @@ import (
 
 	"braid/engine/internal/session"
 	"braid/engine/internal/timelinetest"
-	"braid/llm/scripted"
 )
 
 var (
@@ -33,7 +32,7 @@ func stories(t testing.TB) (all []*story) {
 		t.Fatal(err)
 	}
 	for name, archive := range archives {
-		script, err := scripted.Parse([]byte(timelinetest.Section(archive, "model.yaml")))
+		models, err := timelinetest.Models(archive)
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
@@ -41,7 +40,7 @@ func stories(t testing.TB) (all []*story) {
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		one := &story{name: name, archive: archive, script: script, cues: cues, step: (*session.State).Step}
+		one := &story{name: name, archive: archive, models: models, cues: cues, step: (*session.State).Step}
 		if why := unplayable(one); why != "" {
 			t.Logf("%s is left out: %s", name, why)
 			continue

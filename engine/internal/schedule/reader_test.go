@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,18 +14,28 @@ import (
 // nothing of the core: what is committed counts, outputs stand in call order, and the model is told in
 // blocks of the harness what it will not remember.
 type reader struct {
-	names   *timelinetest.Names
-	meta    *schemas.SessionMeta
-	mode    schemas.ApprovalMode // as long as it is the first
-	context []string             // lines; a harness block is its mark, with what it must hold behind
-	request *requestRead
-	calls   map[string]*callRead
-	last    schemas.Entry
-	used    int64 // by all requests
+	names    *timelinetest.Names
+	meta     *schemas.SessionMeta
+	mode     schemas.ApprovalMode // as long as it is the first
+	context  []inputLine
+	answered int // how many of them completed requests have answered
+	request  *requestRead
+	calls    map[string]*callRead
+	last     schemas.Entry
+	used     int64 // by all requests
+}
+
+// inputLine is a message that a model is sent.
+type inputLine struct {
+	line  string   // as it is; empty for a text of the harness
+	mark  string   // how such a text begins
+	asked bool     // it is a prompt
+	holds []string // what the text must hold, in order; or the prompt
 }
 
 type requestRead struct {
-	messages  []string
+	messages  []inputLine
+	said      []string // its texts and reasoning
 	calls     []*callRead
 	committed bool
 	looped    bool
@@ -88,14 +99,19 @@ func (r *reader) model(e schemas.Entry) {
 	}
 	line := r.line(e.Message.Payload)
 	if p, ok := e.Message.Payload.(*schemas.Text); ok && p.Role == schemas.RoleUser {
-		r.context = append(r.context, line)
+		r.context = append(r.context, inputLine{line: line, asked: true, holds: []string{p.Text}})
 		return
 	}
 	if r.request == nil {
 		return // a notice
 	}
-	r.request.messages = append(r.request.messages, line)
-	if p, ok := e.Message.Payload.(*schemas.ToolCall); ok {
+	r.request.messages = append(r.request.messages, inputLine{line: line})
+	switch p := e.Message.Payload.(type) {
+	case *schemas.Text:
+		r.request.said = append(r.request.said, p.Text)
+	case *schemas.Thinking:
+		r.request.said = append(r.request.said, p.Thinking)
+	case *schemas.ToolCall:
 		c := &callRead{id: p.ToolCallID, at: e.Position}
 		r.calls[p.ToolCallID] = c
 		r.request.calls = append(r.request.calls, c)
@@ -118,6 +134,7 @@ func (r *reader) end(p *schemas.RequestEnd) {
 	r.request.committed = p.Status == schemas.StopCompleted
 	if r.request.committed {
 		r.context = append(r.context, r.request.messages...)
+		r.answered = len(r.context)
 		return
 	}
 	for _, c := range r.request.calls {
@@ -129,20 +146,22 @@ func (r *reader) end(p *schemas.RequestEnd) {
 // failed one what was carried out, the next prompt of a task that was cut off all of it.
 func (r *reader) close(next bool) {
 	q := r.request
-	if q == nil {
-		return
-	}
 	r.request = nil
-	if q.committed {
+	switch {
+	case q == nil && next:
+		return
+	case q == nil:
+		q = &requestRead{}
+	case q.committed:
 		for _, c := range q.calls {
 			output := c.output
 			if output == nil {
 				output = schemas.NewToolCallOutput(c.id, "[aborted: the call was not run]", schemas.StopAborted)
 			}
-			r.context = append(r.context, r.line(output))
+			r.context = append(r.context, inputLine{line: r.line(output)})
 		}
 		if next && q.looped && r.meta.Limits.OnLoop == schemas.LoopWarn {
-			r.context = append(r.context, "[loop_detected]")
+			r.context = append(r.context, inputLine{mark: "[loop_detected]"})
 		}
 		return
 	}
@@ -153,11 +172,26 @@ func (r *reader) close(next bool) {
 		}
 	}
 	switch {
-	case next && len(holds) > 0:
-		r.context = append(r.context, strings.Join(append([]string{"[turn_retried]"}, holds...), "\x00"))
-	case !next && len(q.messages) > 0:
-		r.context = append(r.context, strings.Join(append([]string{"[turn_aborted]"}, holds...), "\x00"))
+	case !next:
+		r.cutOff(append(q.said, holds...))
+	case len(holds) > 0:
+		r.context = append(r.context, inputLine{mark: "[turn_retried]", holds: holds})
 	}
+}
+
+// cutOff makes one block of the prompts and blocks that nobody has answered, and what else was cut off.
+func (r *reader) cutOff(holds []string) {
+	block := inputLine{mark: "[turn_aborted]"}
+	kept := slices.Clone(r.context[:r.answered])
+	for _, l := range r.context[r.answered:] {
+		if l.asked || strings.HasPrefix(l.mark, "[turn_") {
+			block.holds = append(block.holds, l.holds...)
+		} else {
+			kept = append(kept, l)
+		}
+	}
+	block.holds = append(block.holds, holds...)
+	r.context = append(kept, block)
 }
 
 // differs says where an input is not what the log makes it; empty if it is.
@@ -167,10 +201,10 @@ func (r *reader) differs(input []schemas.Message) string {
 		got = append(got, r.line(m.Payload))
 	}
 	for i, want := range r.context {
-		if i < len(got) && fits(want, got[i]) {
+		if i < len(got) && want.fits(got[i]) {
 			continue
 		}
-		return "message " + strconv.Itoa(i+1) + " of the input must be " + strconv.Quote(want) + ":\n" + strings.Join(got, "\n")
+		return fmt.Sprintf("message %d of the input must be %+v:\n%s", i+1, want, strings.Join(got, "\n"))
 	}
 	if len(got) > len(r.context) {
 		return "the input holds more than the log:\n" + strings.Join(got, "\n")
@@ -178,14 +212,15 @@ func (r *reader) differs(input []schemas.Message) string {
 	return ""
 }
 
-func fits(want, got string) bool {
-	if !strings.HasPrefix(want, "[") {
-		return want == got
+func (l inputLine) fits(got string) bool {
+	if l.mark == "" {
+		return l.line == got
 	}
-	parts := strings.Split(want, "\x00")
-	return strings.HasPrefix(got, `user "`+parts[0]) && strings.HasSuffix(got, "sender=harness") &&
-		!slices.ContainsFunc(parts[1:], func(p string) bool {
-			text := strconv.Quote(p)
-			return !strings.Contains(got, text[1:len(text)-1])
-		})
+	rest, ok := strings.CutPrefix(got, `user "`+l.mark)
+	for _, h := range l.holds {
+		text := strconv.Quote(h)
+		_, behind, found := strings.Cut(rest, text[1:len(text)-1])
+		rest, ok = behind, ok && found
+	}
+	return ok && strings.HasSuffix(rest, "sender=harness")
 }

@@ -24,7 +24,7 @@ type story struct {
 	name    string
 	free    bool
 	archive *txtar.Archive
-	script  *scripted.Script
+	models  map[string]*scripted.Script
 	cues    []timelinetest.Cue
 	step    stepper
 }

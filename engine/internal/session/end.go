@@ -55,12 +55,13 @@ func (st *step) gaveUp(e GaveUp) {
 		return
 	}
 	st.waiting = false
+	why := &schemas.ErrorInfo{Kind: "engine", Message: message}
 	if r := t.Request; r != nil {
 		if r.Open {
 			st.do(StopModel{Request: r.ID})
 			st.closeSegment(schemas.StopFailed)
 			st.useIfAny(e.Lost, true)
-			st.emit(&schemas.RequestEnd{Status: schemas.StopFailed, ErrorMessage: message, Attempt: r.Attempt})
+			st.emit(&schemas.RequestEnd{Status: schemas.StopFailed, ErrorMessage: message, Attempt: r.Attempt, ErrorInfo: why})
 			st.marks()
 		}
 		for _, c := range r.Calls {
@@ -74,5 +75,5 @@ func (st *step) gaveUp(e GaveUp) {
 		}
 	}
 	st.emit(&schemas.Abort{Reason: message})
-	st.endTask(&schemas.TaskEnd{Status: schemas.StopFailed, Cause: "engine", ErrorInfo: &schemas.ErrorInfo{Kind: "engine", Message: message}})
+	st.endTask(&schemas.TaskEnd{Status: schemas.StopFailed, Cause: "engine", ErrorInfo: why})
 }

@@ -1,9 +1,7 @@
 package session
 
 import (
-	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"braid/schemas"
@@ -137,6 +135,7 @@ func (s *State) applyModel(m schemas.Message) {
 	if r == nil {
 		if m.Given() { // of turns before the prompt, settled all
 			s.Context = append(s.Context, m)
+			s.Committed = len(s.Context)
 		}
 		return
 	}
@@ -147,6 +146,10 @@ func (s *State) applyModel(m schemas.Message) {
 		t.OverBudget = true
 	case *schemas.LoopDetected:
 		r.Looped = true
+	case *schemas.OwnerChanged:
+		if r.Open {
+			r.Moved = p.Cause == handover
+		}
 	case *schemas.ApprovalRequest:
 		if c := s.call(p.ToolCallID); c != nil {
 			c.Asked = true
@@ -176,11 +179,10 @@ func (s *State) applyModel(m schemas.Message) {
 func (s *State) beginRequest(p *schemas.RequestBegin) {
 	t := s.Task
 	s.closeRequest()
-	attempt := max(p.Attempt, 1)
-	if attempt == 1 {
+	t.Request = s.newRequest(p, t.Request)
+	if t.Request.Attempt == 1 {
 		t.Turn++
 	}
-	t.Request = &Request{Attempt: attempt, Open: true}
 }
 
 // closeRequest adds to the context what the newest request has left for it, once.
@@ -195,14 +197,15 @@ func (s *State) closeRequest() {
 
 func (s *State) endRequest(p *schemas.RequestEnd) {
 	r := s.Task.Request
-	r.Open, r.Status, r.RetryInMS, r.Segment = false, p.Status, p.RetryInMS, nil
+	r.Open, r.Status, r.RetryInMS, r.Fallback, r.Segment = false, p.Status, p.RetryInMS, p.FallbackModel, nil
 	if p.Status == schemas.StopCompleted {
-		s.Context = append(s.Context, r.Messages...)
+		s.commit(r)
 		return
 	}
-	r.Failure = &schemas.ErrorInfo{Kind: "provider", Message: p.ErrorMessage, Retryable: p.RetryInMS > 0}
-	if s.Meta != nil {
-		r.Failure.Provider = s.Meta.Provider
+	r.Failure = p.ErrorInfo
+	if r.Failure == nil { // an abort, or of a version that did not say
+		provider, _, _ := schemas.SplitModel(r.Model)
+		r.Failure = &schemas.ErrorInfo{Kind: "provider", Provider: provider, Message: p.ErrorMessage, Retryable: p.RetryInMS > 0}
 	}
 }
 
@@ -238,45 +241,6 @@ func contextOutput(c *Call) schemas.Message {
 	return schemas.Message{Type: schemas.TypeModel, Payload: output}
 }
 
-// retriedBlock tells the model of tools that ran for a request it will not remember.
-func retriedBlock(calls []*Call) string {
-	var b strings.Builder
-	for _, c := range calls {
-		if c.Output == nil || c.Decision != schemas.DecisionAllow {
-			continue
-		}
-		if b.Len() == 0 {
-			b.WriteString("[turn_retried] The previous response was lost before it was complete. " +
-				"These tool calls of it had already been carried out; do not repeat them without need:\n")
-		}
-		fmt.Fprintf(&b, "\n%s %s (%s):\n%s\n", c.Name, c.Arguments, stopText(c.Output.StopReason), c.Output.Output)
-	}
-	return b.String()
-}
-
-// abortedBlock keeps what the model had said when its turn was cut off.
-func abortedBlock(r *Request, why string) string {
-	var b strings.Builder
-	for _, m := range r.Messages {
-		if p, ok := m.Payload.(*schemas.Text); ok && p.Text != "" {
-			fmt.Fprintf(&b, "\n%s\n", p.Text)
-		}
-	}
-	for _, c := range r.Calls {
-		if c.Output != nil {
-			fmt.Fprintf(&b, "\n%s %s (%s):\n%s\n", c.Name, c.Arguments, stopText(c.Output.StopReason), c.Output.Output)
-		}
-	}
-	return "[turn_aborted] " + why + "\n" + b.String()
-}
-
-func stopText(r schemas.StopReason) string {
-	if r == "" {
-		return string(schemas.StopCompleted)
-	}
-	return string(r)
-}
-
 // endTask closes the task and leaves the context such that the next prompt can follow: every
 // committed call paired, an uncommitted turn as one block.
 func (s *State) endTask() {
@@ -284,17 +248,10 @@ func (s *State) endTask() {
 	if t == nil {
 		return
 	}
-	if r := t.Request; r != nil && !r.folded {
-		switch {
-		case r.Status == schemas.StopCompleted:
-			s.foldOutputs()
-		case len(r.Messages) > 0 || len(r.Calls) > 0:
-			why := "This turn failed before it was complete."
-			if t.Aborting {
-				why = "The user interrupted this turn before it was complete."
-			}
-			s.Context = append(s.Context, schemas.Message{Type: schemas.TypeModel, Payload: schemas.HarnessText(abortedBlock(r, why))})
-		}
+	if r := t.Request; r == nil || r.Status != schemas.StopCompleted {
+		s.carryOver(t)
+	} else if !r.folded {
+		s.foldOutputs()
 	}
 	s.Task = nil
 	s.Queue = slices.Clone(s.Queue)

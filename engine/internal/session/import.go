@@ -37,7 +37,7 @@ func (s *State) Imported(m schemas.Message) bool {
 func (s *State) applyImport(m schemas.Message, p *schemas.SessionImported) {
 	s.importing = &importing{settings: &p.Settings, ids: map[string]string{}, used: map[string]bool{}}
 	s.importing.left.Take(m, schemas.ViewRecorded)
-	s.Context, s.Task, s.Usage = nil, nil, schemas.TokenCounts{}
+	s.Context, s.Committed, s.Said, s.Task, s.Usage = nil, 0, nil, nil, schemas.TokenCounts{}
 }
 
 // importEnded closes the import by the outcome of its command: it made the session, or nothing.
@@ -49,7 +49,7 @@ func (s *State) importEnded(code schemas.Code) {
 		s.Meta, s.Mode = i.settings, i.settings.ApprovalMode
 		return
 	}
-	s.Context, s.Task, s.Usage = nil, nil, schemas.TokenCounts{}
+	s.Context, s.Committed, s.Said, s.Task, s.Usage = nil, 0, nil, nil, schemas.TokenCounts{}
 }
 
 // applyImported folds a message of the trace. Prompts reach the model with the next request, as
@@ -95,7 +95,9 @@ func (s *State) applyImported(m schemas.Message) {
 			i.inputs = append(i.inputs, m)
 			return
 		}
-		s.applyModel(s.translate(m))
+		if own := s.translate(m); own.Payload != nil {
+			s.applyModel(own)
+		}
 	}
 }
 
@@ -143,7 +145,8 @@ func (s *State) endImported(aborted bool) {
 }
 
 // translate returns the message as the context has it: with a call id that is a name and names one
-// call, and without what only another provider can read. The log keeps what came.
+// call, and without what only another provider can read; without a payload if nothing is left. The log
+// keeps what came.
 func (s *State) translate(m schemas.Message) schemas.Message {
 	i := s.importing
 	switch p := m.Payload.(type) {
@@ -162,7 +165,7 @@ func (s *State) translate(m schemas.Message) schemas.Message {
 		m.Payload = &own
 	}
 	if i.provider != i.settings.Provider {
-		m.Payload = withoutFidelity(m.Payload)
+		m.Payload = schemas.WithoutFidelity(m.Payload)
 	}
 	return m
 }
@@ -174,28 +177,6 @@ func (i *importing) newID(theirs string) string {
 	}
 	i.ids[theirs], i.used[own] = own, true
 	return own
-}
-
-func withoutFidelity(p schemas.Payload) schemas.Payload {
-	switch p := p.(type) {
-	case *schemas.Text:
-		own := *p
-		own.Fidelity = nil
-		return &own
-	case *schemas.Thinking:
-		own := *p
-		own.Fidelity = nil
-		return &own
-	case *schemas.InlineThinking:
-		own := *p
-		own.Fidelity = nil
-		return &own
-	case *schemas.ToolCall:
-		own := *p
-		own.Fidelity = nil
-		return &own
-	}
-	return p
 }
 
 // stepOver keeps the ids that this session gives out apart from one of the trace that has their shape.

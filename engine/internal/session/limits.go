@@ -70,7 +70,7 @@ func (st *step) firstTurn() {
 		}})
 		return
 	}
-	st.begin(1)
+	st.begin(1, st.ownModel())
 }
 
 // nextTurn follows a committed turn whose calls all have their outputs. Where no further turn may
@@ -86,7 +86,7 @@ func (st *step) nextTurn() {
 		st.noticeMaxTurns(limits.MaxTurns)
 		st.endTask(&schemas.TaskEnd{Status: schemas.StopFailed, Cause: schemas.CauseMaxTurns})
 	default:
-		st.begin(1)
+		st.begin(1, t.Request.Model)
 	}
 }
 

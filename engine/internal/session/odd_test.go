@@ -48,7 +48,7 @@ func TestSegmentOfAnotherKind(t *testing.T) {
 // An owner that was stopped is told from one that was lost.
 func TestTakeOverAfterAHandOver(t *testing.T) {
 	p := begun(t, schemas.ApproveAll).lost(0).do(TakenOver{From: "e1", To: "e2", Cause: "handover"})
-	p.expect("owner e1>e2 handover", "end timeout 1 2000", "-> wait 2s")
+	p.expect("owner e1>e2 handover", "end timeout 1 1", "-> wait 1ms")
 	if diff := cmp.Diff("the engine that ran the request was stopped", p.s.Task.Request.Failure.Message); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}

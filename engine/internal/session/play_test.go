@@ -167,9 +167,9 @@ func renderMessage(m schemas.Message) string {
 	case *schemas.SessionChanged:
 		return "mode " + string(p.ApprovalMode)
 	case *schemas.RequestBegin:
-		return fmt.Sprint("begin ", max(p.Attempt, 1))
+		return strings.TrimSpace(fmt.Sprint("begin ", max(p.Attempt, 1), " ", p.Model))
 	case *schemas.RequestEnd:
-		return fmt.Sprintf("end %s %d %d", p.Status, max(p.Attempt, 1), p.RetryInMS)
+		return strings.TrimSpace(fmt.Sprintf("end %s %d %d %s", p.Status, max(p.Attempt, 1), p.RetryInMS, p.FallbackModel))
 	case *schemas.CommandOutcome:
 		return "outcome " + string(p.Code)
 	case *schemas.TaskQueued:
@@ -201,6 +201,9 @@ func renderEffect(e Effect) string {
 	case ListTools:
 		return "-> list tools"
 	case CallModel:
+		if e.Model != "pro/model" {
+			return fmt.Sprint("-> model ", e.Attempt, " ", e.Model)
+		}
 		return fmt.Sprint("-> model ", e.Attempt)
 	case StopModel:
 		return "-> stop model"

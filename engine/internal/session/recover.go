@@ -39,12 +39,12 @@ func (st *step) takenOver(e TakenOver) {
 		st.endAborted(e.Lost, true)
 	case r.Open:
 		message := "the engine that ran the request was lost"
-		if e.Cause == "handover" {
+		if e.Cause == handover {
 			message = "the engine that ran the request was stopped"
 		}
 		st.failRequest(ModelEnded{
 			Status: schemas.StopTimeout, Usage: e.Lost, Estimated: true,
-			Failure: &schemas.ErrorInfo{Kind: "engine", Message: message, Provider: st.Meta.Provider},
+			Failure: &schemas.ErrorInfo{Kind: "engine", Message: message, Retryable: true},
 		})
 	case r.RetryInMS > 0 && !t.Aborting:
 		st.waiting = true

@@ -1,13 +1,12 @@
 package session
 
 import (
-	"slices"
 	"time"
 
 	"braid/schemas"
 )
 
-// The retry ladder: five more attempts after the first, from 2 s, doubling, at most 30 s. A wait
+// The retry ladder of a route: five more attempts after the first, from 2 s, doubling, at most 30 s. A wait
 // that the provider asks for replaces a shorter step, up to retryAfterMax. Whatever it is, jitter
 // makes it longer by less than a retryJitter-th: sessions that were turned away together do not come
 // back together, and none comes back before its time.
@@ -20,16 +19,19 @@ const (
 )
 
 // begin opens a request and calls the model.
-func (st *step) begin(attempt int) {
+func (st *step) begin(attempt int, model string) {
 	st.joinSteering()
 	p := &schemas.RequestBegin{}
+	if model != st.ownModel() {
+		p.Model = model
+	}
 	if attempt > 1 {
 		p.Attempt = attempt
 	}
 	st.emit(p)
 	st.requests++
 	st.Task.Request.ID = st.requests
-	st.do(CallModel{Request: st.requests, Attempt: attempt, Input: slices.Clip(st.Context)})
+	st.do(CallModel{Request: st.requests, Attempt: attempt, Model: model, Input: st.input(model)})
 }
 
 // current reports that the model call is the one the session listens to.
@@ -121,42 +123,26 @@ func (st *step) modelEnded(e ModelEnded) {
 	}
 }
 
-// failRequest ends the open request without committing it, and announces the retry if the ladder
-// has a step left and no budget is used up.
+// failRequest ends the open request without committing it, and announces what follows.
 func (st *step) failRequest(e ModelEnded) {
-	r, failure := st.Task.Request, e.Failure
 	st.closeSegment(e.Status)
 	st.useIfAny(e.Usage, e.Estimated)
-	end := &schemas.RequestEnd{Status: e.Status, Attempt: r.Attempt}
-	if failure != nil {
-		end.ErrorMessage = failure.Message
+	failure := e.Failure
+	if failure == nil {
+		failure = &schemas.ErrorInfo{Kind: "provider"}
 	}
-	// What the adapter refused before it sent a byte fails the same way again.
-	hopeless := failure != nil && failure.Kind == "input"
-	retry := !hopeless && climbs(e.Status, r.Attempt) && st.overBudget() == nil
-	if retry {
-		delay := retryDelay(r.Attempt, e.RetryAfter, st.jitter)
-		end.RetryInMS = delay.Milliseconds()
-		st.waiting = true
-		st.do(WaitRetry{Request: r.ID, Delay: delay})
+	end := &schemas.RequestEnd{
+		Status: e.Status, Attempt: st.Task.Request.Attempt, ErrorMessage: failure.Message, ErrorInfo: failure,
 	}
+	st.goOn(end, e.RetryAfter)
 	st.emit(end)
 	st.marks()
-	if failure != nil {
-		failure.Retryable = retry
-		r.Failure = failure
-	}
 }
 
-// climbs reports that the ladder has a step after an attempt that ended like this.
-func climbs(status schemas.StopReason, attempt int) bool {
-	return status != schemas.StopCompleted && status != schemas.StopAuth && status != schemas.StopAborted && attempt < maxAttempts
-}
-
-// retryDelay is the wait after the given attempt, in whole milliseconds: what is announced is what
+// retryDelay is the wait after the given step of a ladder, in whole milliseconds: what is announced is what
 // is waited.
-func retryDelay(attempt int, asked time.Duration, jitter float64) time.Duration {
-	delay := min(retryBase<<(attempt-1), retryCeiling)
+func retryDelay(tries int, asked time.Duration, jitter float64) time.Duration {
+	delay := min(retryBase<<(tries-1), retryCeiling)
 	delay = max(delay, min(asked, retryAfterMax))
 	delay += time.Duration(jitter * float64(delay/retryJitter))
 	return delay.Truncate(time.Millisecond)

@@ -47,6 +47,8 @@ func (w *world) drawStatus() schemas.StopReason {
 	}).Draw(w.t, "status")
 }
 
+const gaveUpText = "taken over too often"
+
 // modes has what lets tools run more often.
 var modes = []schemas.ApprovalMode{
 	schemas.ApproveAll, schemas.ApproveAll, schemas.ApproveAll, schemas.ApproveNone, schemas.ApproveReadOnly, schemas.ApproveAsk,
@@ -100,10 +102,10 @@ func (w *world) moves(faults bool) map[string]func() {
 	if w.state.Meta == nil {
 		m["create"] = func() {
 			mode := rapid.SampledFrom(modes).Draw(w.t, "mode")
-			limits := w.drawLimits()
+			limits, fallbacks := w.drawLimits(), w.drawFallbacks()
 			timeout := rapid.SampledFrom([]int64{0, 1, 1000}).Draw(w.t, "approval timeout")
 			w.command(schemas.CommandCreate, func(k *schemas.Command) {
-				k.Create = &schemas.CreateBody{Model: "p/m", ApprovalMode: mode, Limits: limits, ApprovalTimeoutMS: timeout}
+				k.Create = &schemas.CreateBody{Model: "p/m", FallbackModels: fallbacks, ApprovalMode: mode, Limits: limits, ApprovalTimeoutMS: timeout}
 			})
 		}
 	} else if faults || w.state.Task == nil {
@@ -119,6 +121,7 @@ func (w *world) moves(faults bool) map[string]func() {
 		return m
 	}
 	m["die"] = w.die
+	m["hand over"] = w.handOver
 	m["retry what does not wait"] = w.retryNow
 	if n := len(w.commands); n > 0 {
 		m["repeat"] = func() { w.step(w.commands[rapid.IntRange(0, n-1).Draw(w.t, "command")]) }
@@ -129,7 +132,7 @@ func (w *world) moves(faults bool) map[string]func() {
 			drop := rapid.Bool().Draw(w.t, "drop the queue")
 			w.command(schemas.CommandAbort, func(k *schemas.Command) { k.Abort = &schemas.AbortBody{DropQueue: drop} })
 		}
-		m["give up"] = func() { w.step(GaveUp{Message: "taken over too often", Lost: w.lost()}) }
+		m["give up"] = func() { w.step(GaveUp{Message: gaveUpText, Lost: w.lost()}) }
 	}
 	return m
 }

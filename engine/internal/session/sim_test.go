@@ -67,12 +67,12 @@ type toolRun struct {
 
 func newWorld(t *rapid.T) *world {
 	w := &world{t: t, now: time.Unix(1e9, 0), schedules: map[string]SetDeadline{}, tools: map[string]*toolRun{}, started: map[string]int{}}
-	w.own("")
+	w.own("", "lost")
 	return w
 }
 
 // own starts an owner: fold the log, take over, read the commands after the cursor.
-func (w *world) own(from string) {
+func (w *world) own(from, cause string) {
 	w.fence++
 	w.hurried = map[uint64]bool{}
 	w.state = New(schemas.SessionRef{Project: "p", ID: "s"})
@@ -81,7 +81,7 @@ func (w *world) own(from string) {
 	for _, run := range w.tools {
 		run.reported = false
 	}
-	w.step(TakenOver{From: from, To: fmt.Sprint(w.fence), Cause: "lost", Lost: w.lost()})
+	w.step(TakenOver{From: from, To: fmt.Sprint(w.fence), Cause: cause, Lost: w.lost()})
 	for _, c := range w.commands {
 		w.step(c)
 	}
@@ -142,8 +142,18 @@ func (w *world) live(frame uint64) bool {
 func (w *world) die() {
 	keep := rapid.IntRange(0, len(w.unstored)).Draw(w.t, "stored")
 	w.storeFrame(w.unstored[:keep])
+	w.leave("lost")
+}
+
+// handOver lets the owner go in an orderly way: what it had appended is stored.
+func (w *world) handOver() {
+	w.storeFrame(w.unstored)
+	w.leave(handover)
+}
+
+func (w *world) leave(cause string) {
 	w.unstored, w.held, w.model, w.timers, w.wait = nil, nil, nil, nil, nil
-	w.own(fmt.Sprint(w.fence))
+	w.own(fmt.Sprint(w.fence), cause)
 }
 
 func (w *world) step(e Event) {
@@ -239,7 +249,8 @@ func (w *world) perform(e Effect) {
 			return // aborted while it waited
 		}
 		w.inputs = append(w.inputs, e.Input)
-		w.model = &modelRun{request: e.Request, script: w.nextScript(), status: w.drawStatus()}
+		w.checkFidelity(e.Model, e.Input)
+		w.model = &modelRun{request: e.Request, script: signed(w.nextScript(), e.Model), status: w.drawStatus()}
 	case StopModel:
 		if w.model == nil || w.model.request != e.Request {
 			w.step(ModelEnded{Request: e.Request, Status: schemas.StopAborted}) // it never left
@@ -323,6 +334,7 @@ func TestAnySchedule(t *testing.T) {
 		w.checkInputs()
 		w.checkLimits()
 		w.checkUsage()
+		w.checkRoutes()
 		for id, n := range w.started {
 			if n > 1 {
 				t.Fatalf("call %s was started %d times", id, n)

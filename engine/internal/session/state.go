@@ -24,6 +24,11 @@ type State struct {
 	// Context is what the model is sent: complete model messages of committed requests, prompts,
 	// and outputs in call order.
 	Context []schemas.Message
+	// Committed is how much of it completed requests have answered: what comes behind is still to be
+	// answered, and is rewritten if the task ends before.
+	Committed int
+	// Said are the stretches of it that fallback models said, in order.
+	Said []Said
 	// Usage is the session's total.
 	Usage schemas.TokenCounts
 	// Task is the open task, nil at rest.
@@ -79,18 +84,32 @@ type Task struct {
 	Past []Turn
 }
 
+// Said is a stretch of the context, from one index up to before another, that a model said.
+type Said struct {
+	Model    string
+	From, To int
+}
+
 // Request is one model call.
 type Request struct {
 	// ID tells model calls of this owner apart; 0 if another owner began it.
 	ID uint64
 	// Attempt counts the requests of the turn, from 1.
 	Attempt int
+	// Model is who is asked, "provider/model".
+	Model string
+	// Tries is its step on the ladder of its route, from 1.
+	Tries int
+	// Moved is set once its owner has handed the session over while it was open.
+	Moved bool
 	// Open until request_end.
 	Open bool
 	// Status is how it ended.
 	Status schemas.StopReason
 	// RetryInMS is the announced wait before the next attempt; 0 if there is none.
 	RetryInMS int64
+	// Fallback is the model that makes the next attempt instead; empty if it is given none.
+	Fallback string
 	// Hurried is set once a person has cut that wait short.
 	Hurried bool
 	// Looped is set once its turn was found to repeat others.

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -116,7 +117,9 @@ type (
 	CallModel struct {
 		Request uint64
 		Attempt int
-		Input   []schemas.Message
+		// Model is "provider/model".
+		Model string
+		Input []schemas.Message
 	}
 	// StopModel cancels it, or keeps it from leaving. Whatever it still says is ignored; it ends with
 	// [ModelEnded] like any other.
@@ -357,7 +360,8 @@ func (st *step) taken(e CommandReceived, how schemas.Taken) {
 func (st *step) answer(e CommandReceived, o schemas.Outcome) {
 	o.CommandID, o.Sequence = e.Command.ID, e.Sequence
 	st.note(&schemas.CommandOutcome{
-		CommandID: o.CommandID, Command: e.Command.Type, Sequence: o.Sequence, Code: o.Code, Message: o.Message, Field: o.Field, Taken: o.Taken,
+		CommandID: o.CommandID, Command: e.Command.Type, Sequence: o.Sequence,
+		Code: o.Code, Message: o.Message, Field: o.Field, Taken: o.Taken,
 	})
 	st.do(Answer{o})
 }
@@ -371,7 +375,7 @@ func (st *step) create(c *schemas.Command) {
 	st.note(&schemas.SessionMeta{
 		SessionID: st.Session.ID, Provider: provider, ModelID: model,
 		SystemPrompt: c.Create.SystemPrompt, Workspace: c.Create.Workspace,
-		Agent: c.Create.Agent, ApprovalMode: mode, Limits: c.Create.Limits,
+		FallbackModels: append([]string(nil), c.Create.FallbackModels...), Agent: c.Create.Agent, ApprovalMode: mode, Limits: c.Create.Limits,
 		ApprovalTimeoutMS: c.Create.ApprovalTimeoutMS,
 	})
 }
@@ -417,12 +421,10 @@ func (st *step) advance() {
 		st.endTask(&schemas.TaskEnd{Status: schemas.StopCompleted, Cause: "done"})
 	case r.Status == schemas.StopCompleted:
 		st.nextTurn()
-	case t.OverBudget && climbs(r.Status, r.Attempt): // else it would have been tried again
-		st.endTask(&schemas.TaskEnd{Status: r.Status, Cause: schemas.CauseBudget, ErrorInfo: r.Failure})
-	case r.RetryInMS == 0:
-		st.endTask(&schemas.TaskEnd{Status: r.Status, Cause: r.Failure.Kind, ErrorInfo: r.Failure})
+	case r.RetryInMS == 0 && r.Fallback == "":
+		st.failTask()
 	case !st.waiting:
-		st.begin(r.Attempt + 1)
+		st.begin(r.Attempt+1, cmp.Or(r.Fallback, r.Model))
 	}
 }
 

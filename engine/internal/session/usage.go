@@ -20,7 +20,7 @@ func (s *State) OpenRequest() (input, said []schemas.Message, open bool) {
 			said = append(said, schemas.Message{Type: schemas.TypeModel, Payload: p})
 		}
 	}
-	return slices.Clip(s.Context), said, true
+	return s.input(r.Model), said, true
 }
 
 // applyUsage counts what a request used.

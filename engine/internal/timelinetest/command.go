@@ -3,6 +3,7 @@ package timelinetest
 import (
 	"fmt"
 	"strconv"
+	"strings"
 
 	"braid/schemas"
 )
@@ -67,6 +68,10 @@ func createBody(options map[string]string) (*schemas.CreateBody, error) {
 		switch name {
 		case "mode":
 			b.ApprovalMode = schemas.ApprovalMode(value)
+		case "fallback":
+			for model := range strings.SplitSeq(value, ",") {
+				b.FallbackModels = append(b.FallbackModels, "scripted/"+model)
+			}
 		case "system":
 			b.SystemPrompt = value
 		case "approval_timeout_ms":

@@ -81,6 +81,9 @@ func sharesFrame(before, m schemas.Message) bool {
 // Input writes what a request sends to the model.
 func (c *Names) Input(r llm.Request) string {
 	var b strings.Builder
+	if r.Model != "m" {
+		fmt.Fprintf(&b, "# model scripted/%s\n", r.Model)
+	}
 	if r.Attempt > 1 {
 		fmt.Fprintf(&b, "# attempt %d\n", r.Attempt)
 	}
@@ -89,7 +92,11 @@ func (c *Names) Input(r llm.Request) string {
 	}
 	for _, m := range r.Input {
 		m.Scope = schemas.ScopeAll
-		b.WriteString(c.Line(m) + "\n")
+		b.WriteString(c.Line(m))
+		if f := schemas.Fidelity(m.Payload); f != nil {
+			b.WriteString(" fidelity=" + string(f))
+		}
+		b.WriteString("\n")
 	}
 	return b.String()
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"golang.org/x/tools/txtar"
+
+	"braid/llm/scripted"
 )
 
 // Load reads the timelines that match a pattern, by their names without the ending. No file is an
@@ -34,6 +36,27 @@ func Section(a *txtar.Archive, name string) string {
 		return ""
 	}
 	return string(a.Files[i].Data)
+}
+
+// Models parses the scripts of a timeline's models, by their names: model.yaml is that of the model m,
+// NAME.model.yaml that of the model NAME.
+func Models(a *txtar.Archive) (map[string]*scripted.Script, error) {
+	models := map[string]*scripted.Script{}
+	for _, f := range a.Files {
+		name, ok := strings.CutSuffix(f.Name, ".model.yaml")
+		if f.Name == "model.yaml" {
+			name, ok = "m", true
+		}
+		if !ok {
+			continue
+		}
+		script, err := scripted.Parse(f.Data)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", f.Name, err)
+		}
+		models[name] = script
+	}
+	return models, nil
 }
 
 // SectionNames lists a timeline's sections, in their order.

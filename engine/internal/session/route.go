@@ -1,0 +1,134 @@
+package session
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"braid/schemas"
+)
+
+// The routes of a session are the models its requests may go to: its own, then its fallback models in
+// their order. A task begins on the first. Once a route has failed for good (its ladder is climbed, or
+// another attempt there would fail the same way) the task goes on with the next at once, on a fresh
+// ladder, and stays there: going back would cost a whole ladder of failures in every turn. The next
+// task begins on the first again, which may serve by then.
+
+// handover is the cause of a change of owner that the one before meant.
+const handover = "handover"
+
+// ownModel is the first route.
+func (s *State) ownModel() string {
+	if s.Meta == nil {
+		return ""
+	}
+	return s.Meta.Provider + "/" + s.Meta.ModelID
+}
+
+// nextRoute is the model behind the given one, empty if that is the last. Of the session's own model
+// there is nothing among the fallbacks.
+func (s *State) nextRoute(model string) string {
+	if s.Meta == nil {
+		return ""
+	}
+	next := slices.Index(s.Meta.FallbackModels, model) + 1
+	if next >= len(s.Meta.FallbackModels) {
+		return ""
+	}
+	return s.Meta.FallbackModels[next]
+}
+
+// newRequest is the request that begins behind the one before, which may be nil.
+func (s *State) newRequest(p *schemas.RequestBegin, before *Request) *Request {
+	r := &Request{Attempt: max(p.Attempt, 1), Open: true, Model: cmp.Or(p.Model, s.ownModel()), Tries: 1}
+	if before != nil && r.Attempt > 1 && before.Model == r.Model {
+		r.Tries = before.Tries
+		if !before.Moved {
+			r.Tries++
+		}
+	}
+	return r
+}
+
+// goOn announces, on the end of the failed request, what follows it: another attempt after a wait, the
+// next route, or nothing. A request that its engine gave out of its hands has not failed: it is made
+// again at once, on the same step of the ladder.
+func (st *step) goOn(end *schemas.RequestEnd, asked time.Duration) {
+	r := st.Task.Request
+	if st.overBudget() != nil {
+		return
+	}
+	if !r.climbs(end.Status, end.ErrorInfo) {
+		end.FallbackModel = st.afterFailure(r, end.Status)
+		return
+	}
+	delay := time.Millisecond
+	if !r.Moved {
+		delay = retryDelay(r.Tries, asked, st.jitter)
+	}
+	end.RetryInMS = delay.Milliseconds()
+	st.waiting = true
+	st.do(WaitRetry{Request: r.ID, Delay: delay})
+}
+
+// climbs reports that the route of a request that ended like this has another attempt for it. What an
+// adapter refused before it sent a byte fails the same way again.
+func (r *Request) climbs(status schemas.StopReason, failure *schemas.ErrorInfo) bool {
+	hopeless := status == schemas.StopAuth || status == schemas.StopAborted || failure.Kind == "input"
+	return r.Moved || !hopeless && r.Tries < maxAttempts
+}
+
+// afterFailure is the route that follows where the request's has no attempt left; empty if none does.
+func (s *State) afterFailure(r *Request, status schemas.StopReason) string {
+	if status == schemas.StopAborted {
+		return ""
+	}
+	return s.nextRoute(r.Model)
+}
+
+// failTask ends the task with the failure of its last request: for its budget if it would have gone on
+// within that.
+func (st *step) failTask() {
+	r := st.Task.Request
+	cause := r.Failure.Kind
+	if st.Task.OverBudget && (r.climbs(r.Status, r.Failure) || st.afterFailure(r, r.Status) != "") {
+		cause = schemas.CauseBudget
+	}
+	st.endTask(&schemas.TaskEnd{Status: r.Status, Cause: cause, ErrorInfo: r.Failure})
+}
+
+// input is the context as the model gets it. Fidelity is what a model wants back of its own words, and
+// goes to no other; nor does reasoning of which nothing is left without it.
+func (s *State) input(model string) []schemas.Message {
+	own := s.ownModel()
+	if model == own && len(s.Said) == 0 {
+		return slices.Clip(s.Context)
+	}
+	in := make([]schemas.Message, 0, len(s.Context))
+	said := s.Said
+	for i, m := range s.Context {
+		if len(said) > 0 && said[0].To <= i {
+			said = said[1:]
+		}
+		by := own
+		if len(said) > 0 && said[0].From <= i {
+			by = said[0].Model
+		}
+		if by == model {
+			in = append(in, m)
+		} else if m.Payload = schemas.WithoutFidelity(m.Payload); m.Payload != nil {
+			in = append(in, m)
+		}
+	}
+	return in
+}
+
+// commit takes what the completed request said into the context.
+func (s *State) commit(r *Request) {
+	from := len(s.Context)
+	s.Context = append(s.Context, r.Messages...)
+	s.Committed = len(s.Context)
+	if r.Model != s.ownModel() && s.Committed > from {
+		s.Said = append(s.Said, Said{Model: r.Model, From: from, To: s.Committed})
+	}
+}
