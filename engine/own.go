@@ -91,9 +91,10 @@ func (r *runner) takeClaim(ctx context.Context) (claimed, error) {
 }
 
 // achieved reports whether the owner of a claim got anything done: a recorded message other than
-// those by which it closed what it had found. A stale answer errs on the side of no.
+// those by which it closed what it had found, or output of a tool, which its successor goes on behind.
+// What a model was saying is not: it says it all again. A stale answer errs on the side of no.
 func (r *runner) achieved(ctx context.Context, claim bus.Claim) (bool, error) {
-	for f, err := range r.e.conn.ReadFrames(ctx, r.ref, claim.Sequence, 0, bus.LogOnly) {
+	for f, err := range r.e.conn.ReadFrames(ctx, r.ref, claim.Sequence, 0, bus.LogAndLive) {
 		if err != nil {
 			return false, err
 		}
@@ -116,6 +117,8 @@ func substance(m schemas.Message) bool {
 		return p.StopReason == ""
 	case *schemas.ToolCall:
 		return p.StopReason == ""
+	case *schemas.PartialToolCallOutput:
+		return p.Output != "" && p.Offset > 0 // else a mark of whoever took over
 	}
 	return m.Recorded()
 }

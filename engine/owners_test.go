@@ -239,6 +239,59 @@ func TestFiveOwnersLost(t *testing.T) {
 	}
 }
 
+// A tool prints for long, and engines are lost meanwhile. An owner that took its output up got something
+// done, although all of it is fragments; one that only waited did not.
+func TestFiveOwnersOfOneCall(t *testing.T) {
+	for name, want := range map[string]schemas.StopReason{"that is silent": schemas.StopFailed, "that prints": schemas.StopCompleted} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := newHouse(t, bustest.Single(t), oneWrite)
+			first := h.killable("e1")
+			hands := h.toolrunner("r1")
+			h.create("scripted/m", schemas.ApproveAll)
+			h.task("t", "go")
+			call := hands.call(`{}`)
+			h.follow(func(m schemas.Message) bool { _, ok := m.Payload.(*schemas.RequestEnd); return ok })
+			first.kill()
+			o := h.takes("e0", maxTakeovers-1)
+			s := session.New(ref)
+			for f, err := range o.Replay(context.Background(), bus.Point{}, bus.LogAndLive) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, m := range f.Messages {
+					s.Apply(m)
+				}
+			}
+			s.Own(o.Fence())
+			s.Step(time.Now(), session.TakenOver{From: "e1", To: "e0", Cause: "lost"})
+			if want == schemas.StopCompleted {
+				call.text = "line\n"
+				out := s.Step(time.Now(), session.ToolOutput{Fragment: schemas.ToolFragment{
+					ToolCallID: call.request.ToolCallID, Attempt: 1, Text: call.text,
+				}})
+				if _, err := o.Append(context.Background(), out.Messages, s.Cursor); err != nil {
+					t.Fatal(err)
+				}
+			}
+			h.engine("e2")
+			if err := h.conn.Wake(context.Background(), ref); err != nil {
+				t.Fatal(err)
+			}
+			h.follow(func(m schemas.Message) bool {
+				_, taken := m.Payload.(*schemas.OwnerChanged)
+				_, ended := m.Payload.(*schemas.TaskEnd)
+				return taken || ended
+			})
+			_ = call.end(schemas.StopCompleted) // refused if the engine has ended it
+			all := h.follow(taskEnded)
+			if end := all[len(all)-1].Payload.(*schemas.TaskEnd); end.Status != want {
+				t.Errorf("the task ended %+v", end)
+			}
+		})
+	}
+}
+
 // An owner that has nothing to append, since a tool takes its time, finds out that the session is
 // another one's.
 func TestQuietOwnerLearnsThatItIsNone(t *testing.T) {
