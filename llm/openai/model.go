@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 
 	"braid/llm"
 	"braid/llm/internal/sse"
@@ -33,11 +32,7 @@ func (m *model) Stream(ctx context.Context, req llm.Request, emit func(schemas.M
 	if err != nil {
 		return e.End(client.Unservable("%v", err))
 	}
-	header := make(http.Header, len(m.provider.header))
-	for name, values := range m.provider.header {
-		header[name] = values
-	}
-	response, err := client.Post(ctx, transport.Request{URL: m.provider.url, Header: header, Body: body, Alive: req.Alive})
+	response, err := client.Post(ctx, transport.Request{URL: m.provider.url, Header: m.provider.header, Body: body, Alive: req.Alive})
 	if err != nil {
 		return e.End(client.Outcome(ctx, err))
 	}

@@ -3,6 +3,7 @@ package openai_test
 import (
 	"bytes"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -75,9 +76,7 @@ func capture(t testing.TB, name string) reply {
 
 // write sends the answer.
 func (r reply) write(w http.ResponseWriter, req *http.Request) {
-	for name, values := range r.header {
-		w.Header()[name] = values
-	}
+	maps.Copy(w.Header(), r.header)
 	w.WriteHeader(r.status)
 	flusher, _ := w.(http.Flusher)
 	at := 0

@@ -74,18 +74,19 @@ func (r *Reader) Next() (Event, error) {
 	lines := 0
 	for {
 		err := r.readLine(len(r.data))
-		if err != nil && !errors.Is(err, io.EOF) {
+		end := errors.Is(err, io.EOF)
+		if err != nil && !end {
 			return Event{}, err
 		}
 		if len(r.line) > 0 {
 			r.field(&e, &lines)
 		}
 		switch {
-		case lines > 0 && (err != nil || len(r.line) == 0):
+		case lines > 0 && (end || len(r.line) == 0):
 			e.Data = r.data
 			return e, nil
-		case err != nil:
-			return Event{}, err
+		case end:
+			return Event{}, io.EOF
 		case len(r.line) == 0:
 			e = Event{}
 		}

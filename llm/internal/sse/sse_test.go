@@ -51,6 +51,7 @@ func TestNext(t *testing.T) {
 		{"types are of one event", "event: x\ndata: a\n\ndata: b\n\n", []string{"x|a", "|b"}},
 		{"an event without data is none, nor is its type the next one's", "event: x\n\ndata: b\n\n", []string{"|b"}},
 		{"several data lines are joined", "data: a\ndata:\ndata: b\n\n", []string{"|a\n\nb"}},
+		{"and stay one event, whatever their ends", "data: a\r\ndata: b\r\n\r\ndata: c\rdata: d\r\rdata: e\ndata: f\n\n", []string{"|a\nb", "|c\nd", "|e\nf"}},
 		{"comments, ids and unknown fields are nothing", ": hi\nid: 7\nretry: 10\nnew: x\ndata: a\n:\n\n", []string{"|a"}},
 		{"a byte order mark", "\uFEFFdata: a\n\n", []string{"|a"}},
 		{"only at the beginning", "data: a\n\n\uFEFFdata: b\n\n", []string{"|a"}},

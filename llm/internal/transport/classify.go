@@ -124,7 +124,7 @@ func (c *Client) Refused(status int, d Detail) llm.Outcome {
 		counts = statusOfNames(d)
 	}
 	what := "the provider failed"
-	o := llm.Outcome{}
+	var o llm.Outcome
 	switch class := classify(counts, d); class {
 	case classAuth:
 		o, what = c.end(schemas.StopAuth, false, nil, ""), "the provider does not accept the credentials"

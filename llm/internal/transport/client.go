@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptrace"
@@ -130,16 +131,14 @@ func (c *Client) post(ctx context.Context, r Request, w *watch) (*Response, erro
 	if err != nil {
 		return nil, &schemas.Error{Code: schemas.CodeInvalid, Message: "the request's URL is invalid"} // which may hold a key
 	}
-	for name, values := range r.Header {
-		req.Header[name] = values
-	}
+	maps.Copy(req.Header, r.Header)
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept", "text/event-stream, application/json")
 	if req.Header.Get("User-Agent") == "" {
 		req.Header.Set("User-Agent", userAgent)
 	}
 	w.start()
-	answer, err := c.http.Do(req)
+	answer, err := c.http.Do(req) //nolint:bodyclose // Response.Close closes it
 	w.pause()
 	if err != nil {
 		if ctx.Err() != nil {

@@ -243,10 +243,12 @@ func TestHurry(t *testing.T) {
 // A connection whose answer was read is used again.
 func TestConnectionsAreReused(t *testing.T) {
 	from := map[string]bool{}
+	read := make(chan struct{}, 1)
 	c, r := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		from[r.RemoteAddr] = true
 		_, _ = io.WriteString(w, "data: a\n\n")
 		w.(http.Flusher).Flush()
+		<-read
 		_, _ = io.WriteString(w, "data: [DONE]\n\n")
 	}, Options{})
 	for range 5 {
@@ -257,6 +259,7 @@ func TestConnectionsAreReused(t *testing.T) {
 		if _, err := response.Events().Next(); err != nil {
 			t.Fatal(err)
 		}
+		read <- struct{}{}
 		response.Done()
 	}
 	if len(from) != 1 {
