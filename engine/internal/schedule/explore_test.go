@@ -114,7 +114,7 @@ func explain(one *story, o order) string {
 	done, end, err := one.run(replay(o))
 	var b strings.Builder
 	b.WriteString("play it again with -run Replay -v -story " + one.String() + " -order '" + o.String() + "'\n")
-	b.WriteString("what happens: " + order(done).String() + "\n")
+	b.WriteString("what happens: " + done.String() + "\n")
 	if err != nil {
 		b.WriteString("what fails: " + err.Error() + "\n")
 	}
@@ -134,7 +134,7 @@ func TestReplay(t *testing.T) {
 		t.Fatalf("there is no story %s", *named)
 	}
 	done, end, err := one.run(replay(parseOrder(*again)))
-	t.Logf("what happens: %s", order(done))
+	t.Logf("what happens: %s", done)
 	if end != nil {
 		t.Logf("the log:\n%s", strings.Join(end.lines, "\n"))
 	}

@@ -14,7 +14,7 @@ type order []string
 func (o order) String() string { return strings.Join(o, " | ") }
 
 func parseOrder(text string) (o order) {
-	for _, step := range strings.Split(text, "|") {
+	for step := range strings.SplitSeq(text, "|") {
 		if step = strings.TrimSpace(step); step != "" {
 			o = append(o, step)
 		}

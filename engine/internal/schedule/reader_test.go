@@ -23,6 +23,7 @@ type reader struct {
 	calls    map[string]*callRead
 	last     schemas.Entry
 	used     int64 // by all requests
+	aborts   bool  // the task is to be aborted
 }
 
 // inputLine is a message that a model is sent.
@@ -75,7 +76,11 @@ func (r *reader) read(e schemas.Entry) (problem string) {
 		if p.Cause == schemas.DequeuedSteering {
 			r.close(true) // its prompt stands behind the turn that it follows
 		}
+	case *schemas.CommandOutcome:
+		r.aborts = r.aborts || p.Command == schemas.CommandAbort && p.Code == schemas.CodeApplied
 	case *schemas.TaskEnd:
+		problem = r.endsAs(p)
+		r.aborts = false
 		r.close(false)
 	case *schemas.ApprovalRequest:
 		r.calls[p.ToolCallID].asked, r.mode = true, "" // calls wait behind the question
@@ -128,6 +133,20 @@ func (r *reader) promptly(c *callRead, e schemas.Entry) string {
 		return ""
 	}
 	return "a decision that nobody was asked for does not follow its call in its frame"
+}
+
+// endsAs says why a task may not end as it does: it is aborted exactly if somebody asked for that,
+// and done exactly if its last turn is committed and makes no calls.
+func (r *reader) endsAs(p *schemas.TaskEnd) string {
+	q := r.request
+	done := q != nil && q.committed && len(q.calls) == 0
+	switch {
+	case r.aborts != (p.Status == schemas.StopAborted):
+		return "a task is aborted exactly if somebody asked for that"
+	case !r.aborts && q != nil && done != (p.Cause == "done"):
+		return "a task is done exactly if its last turn is committed and makes no calls"
+	}
+	return ""
 }
 
 func (r *reader) end(p *schemas.RequestEnd) {
