@@ -67,6 +67,8 @@ type PendingApproval struct {
 	Hash       string `json:"hash"`
 	// Deadline is an RFC 3339 time, if there is one.
 	Deadline string `json:"deadline,omitzero"`
+	// Rule is the policy's rule for which a person is asked, if it is not the mode that asks.
+	Rule string `json:"rule,omitzero"`
 }
 
 // AskSession describes one session; CodeUnknownSession if there is none.

@@ -64,6 +64,7 @@ func (s taskState) apply(m schemas.Message) taskState {
 	case *schemas.ApprovalRequest:
 		s.pending = append(slices.Clone(s.without(p.ToolCallID)), bus.PendingApproval{
 			ToolCallID: p.ToolCallID, Name: p.Name, Arguments: p.Arguments, Hash: p.Hash, Deadline: p.Deadline,
+			Rule: p.Rule,
 		})
 	case *schemas.ApprovalDecision:
 		s.pending = s.without(p.ToolCallID)

@@ -310,8 +310,10 @@ type ApprovalRequest struct {
 	// Hash identifies what is asked, see [CallHash]: people approve what they saw.
 	Hash string `json:"hash"`
 	// Deadline is when the call counts as denied, RFC 3339; empty means never.
-	Deadline string         `json:"deadline,omitzero"`
-	Extra    jsontext.Value `json:",embed"`
+	Deadline string `json:"deadline,omitzero"`
+	// Rule names the policy's rule for which a person is asked whatever the mode; empty if the mode asks.
+	Rule  string         `json:"rule,omitzero"`
+	Extra jsontext.Value `json:",embed"`
 }
 
 // Decision is the answer to "may this call run?".
@@ -327,9 +329,11 @@ const (
 
 // ApprovalDecision answers one tool call.
 type ApprovalDecision struct {
-	Decision   Decision       `json:"decision"`
-	ToolCallID string         `json:"tool_call_id"`
-	Extra      jsontext.Value `json:",embed"`
+	Decision   Decision `json:"decision"`
+	ToolCallID string   `json:"tool_call_id"`
+	// Rule names the policy's rule that forbids the call; empty if none does.
+	Rule  string         `json:"rule,omitzero"`
+	Extra jsontext.Value `json:",embed"`
 }
 
 // TokenCounts are numbers of tokens. Total includes the cached and the written ones.

@@ -40,7 +40,7 @@ func (r *renderer) message(raw []byte, m schemas.Message) {
 		r.line("→ %s %s", label, p.Arguments)
 	case *schemas.ApprovalDecision:
 		if p.Decision != schemas.DecisionAllow {
-			r.line("✗ %s: %s", r.names[p.ToolCallID], p.Decision)
+			r.line("✗ %s: %s", r.names[p.ToolCallID], strings.TrimSpace(string(p.Decision)+" "+by(p.Rule)))
 		}
 	case *schemas.PartialToolCallOutput:
 		r.say(p.ToolCallID, "← "+r.names[p.ToolCallID], p.Output)
@@ -94,3 +94,11 @@ func (r *renderer) newline() {
 }
 
 func (r *renderer) finish() { r.newline() }
+
+// by names the policy's rule that something is due to.
+func by(rule string) string {
+	if rule == "" {
+		return ""
+	}
+	return "by the rule " + rule
+}

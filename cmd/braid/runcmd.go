@@ -263,7 +263,7 @@ func (r *promptRun) take(ctx context.Context, e event) error {
 	}
 	switch p := m.Payload.(type) {
 	case *schemas.ApprovalRequest:
-		return r.decide(ctx, pendingCall{ToolCallID: p.ToolCallID, Name: p.Name, Arguments: p.Arguments, Hash: p.Hash})
+		return r.decide(ctx, pendingCall{ToolCallID: p.ToolCallID, Name: p.Name, Arguments: p.Arguments, Hash: p.Hash, Rule: p.Rule})
 	case *schemas.TaskEnd:
 		if !r.ours(p.TaskID) {
 			return nil
@@ -280,11 +280,15 @@ type pendingCall struct {
 	Name       string `json:"name"`
 	Arguments  string `json:"arguments"`
 	Hash       string `json:"hash"`
+	Rule       string `json:"rule"` // of the policy, if that is why a person is asked
 }
 
 // decide asks about a tool call, or denies it when there is nobody to ask.
 func (r *promptRun) decide(ctx context.Context, p pendingCall) error {
 	decision := schemas.DecisionDeny
+	if p.Rule != "" {
+		fmt.Fprintf(r.console.err, "the policy can't tell whether its rule %s forbids this\n", p.Rule)
+	}
 	if r.console.interactive {
 		fmt.Fprintf(r.console.err, "\nallow %s %s ? [y/N] ", p.Name, p.Arguments)
 		answer, err := r.console.in.ReadString('\n')

@@ -185,8 +185,10 @@ func (l *line) event(p schemas.Payload) {
 	case *schemas.ApprovalRequest:
 		l.add(p.ToolCallID, p.Name)
 		l.quote(p.Arguments)
+		l.name("rule", p.Rule)
 	case *schemas.ApprovalDecision:
 		l.add(string(p.Decision), p.ToolCallID)
+		l.name("rule", p.Rule)
 	case *schemas.CompactionEnd:
 		l.add(string(p.Status))
 	case *schemas.Abort:

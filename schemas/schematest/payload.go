@@ -42,7 +42,7 @@ func (a *args) number(name string) int {
 func (a *args) reason() schemas.StopReason { return schemas.StopReason(a.take("stop_reason")) }
 
 // namedMembers are the members that lines may give by name.
-const namedMembers = " stop_reason attempt error_message retry_in_ms fallback_model model cause code sender steers request session "
+const namedMembers = " stop_reason attempt error_message retry_in_ms fallback_model model cause code rule sender steers request session "
 
 func newArgs(words []string) *args {
 	a := &args{named: map[string]string{}}
@@ -149,11 +149,11 @@ func parseEvent(a *args) schemas.Payload {
 			RetryInMS: int64(a.number("retry_in_ms")), FallbackModel: a.take("fallback_model"),
 		}
 	case schemas.KindApprovalRequest:
-		p := &schemas.ApprovalRequest{ToolCallID: a.next(), Name: a.next(), Arguments: a.next()}
+		p := &schemas.ApprovalRequest{ToolCallID: a.next(), Name: a.next(), Arguments: a.next(), Rule: a.take("rule")}
 		p.Hash = schemas.CallHash(p.Name, p.Arguments)
 		return p
 	case schemas.KindApprovalDecision:
-		return &schemas.ApprovalDecision{Decision: schemas.Decision(a.next()), ToolCallID: a.next()}
+		return &schemas.ApprovalDecision{Decision: schemas.Decision(a.next()), ToolCallID: a.next(), Rule: a.take("rule")}
 	case schemas.KindTokenUsage:
 		return &schemas.TokenUsage{
 			Request: schemas.TokenCounts{Total: int64(a.number("request"))}, Session: schemas.TokenCounts{Total: int64(a.number("session"))},

@@ -33,7 +33,7 @@ func (st *step) decideNext() {
 		if !c.Asked {
 			st.emit(&schemas.ApprovalRequest{
 				ToolCallID: c.ToolCallID, Name: c.Name, Arguments: c.Arguments,
-				Hash: schemas.CallHash(c.Name, c.Arguments), Deadline: st.deadline(),
+				Hash: schemas.CallHash(c.Name, c.Arguments), Deadline: st.deadline(), Rule: c.ruling.Rule,
 			})
 		}
 		return
@@ -53,7 +53,7 @@ func (st *step) decideUnasked(c *Call) bool {
 	}
 	ruling := st.rule(c)
 	if ruling.Forbid {
-		st.reject(c, schemas.DecisionForbidden, strings.TrimSpace(deniedByPolicy+" "+ruling.Reason))
+		st.forbid(c, ruling)
 		return true
 	}
 	switch {

@@ -159,9 +159,9 @@ func renderMessage(m schemas.Message) string {
 	case *schemas.ToolCallOutput:
 		return renderText("output", p.Output, p.StopReason) + strings.Repeat(" image", len(p.Images))
 	case *schemas.ApprovalRequest:
-		return "ask " + p.ToolCallID
+		return strings.TrimSpace("ask " + p.ToolCallID + " " + p.Rule)
 	case *schemas.ApprovalDecision:
-		return string(p.Decision) + " " + p.ToolCallID
+		return strings.TrimSpace(string(p.Decision) + " " + p.ToolCallID + " " + p.Rule)
 	case *schemas.OwnerChanged:
 		return fmt.Sprintf("owner %s>%s %s%s", p.From, p.To, p.Cause, map[bool]string{true: " gap"}[p.Gap])
 	case *schemas.SessionChanged:

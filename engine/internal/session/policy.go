@@ -30,3 +30,13 @@ func (st *step) rule(c *Call) Ruling {
 	}
 	return c.ruling
 }
+
+// forbid rejects a call as a rule says.
+func (st *step) forbid(c *Call, r Ruling) {
+	text := deniedByPolicy
+	if r.Reason != "" {
+		text += " " + r.Reason
+	}
+	st.emit(&schemas.ApprovalDecision{Decision: schemas.DecisionForbidden, ToolCallID: c.ToolCallID, Rule: r.Rule})
+	st.emit(schemas.NewToolCallOutput(c.ToolCallID, text, schemas.StopAborted))
+}

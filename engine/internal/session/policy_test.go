@@ -31,12 +31,12 @@ func TestPolicyBeforeModes(t *testing.T) {
 		want      []string
 		why       string
 	}{
-		{schemas.ApproveAll, `"bad"`, []string{"forbidden c7-1", forbiddenText, "-> tell c7-1 of no-bad"}, "no mode allows it"},
-		{schemas.ApproveAsk, `"bad"`, []string{"forbidden c7-1", forbiddenText, "-> tell c7-1 of no-bad"}, "nobody is asked"},
-		{schemas.ApproveReadOnly, `"bad"`, []string{"forbidden c7-1", forbiddenText, "-> tell c7-1 of no-bad"}, "reading is no excuse"},
-		{schemas.ApproveNone, `"bad"`, []string{"forbidden c7-1", forbiddenText, "-> tell c7-1 of no-bad"}, "the rule says more than the mode"},
-		{schemas.ApproveAll, `"odd"`, []string{"ask c7-1", "-> tell c7-1 of no-bad"}, "a person is asked all the same"},
-		{schemas.ApproveReadOnly, `"odd"`, []string{"ask c7-1", "-> tell c7-1 of no-bad"}, "the same"},
+		{schemas.ApproveAll, `"bad"`, []string{"forbidden c7-1 no-bad", forbiddenText, "-> tell c7-1 of no-bad"}, "no mode allows it"},
+		{schemas.ApproveAsk, `"bad"`, []string{"forbidden c7-1 no-bad", forbiddenText, "-> tell c7-1 of no-bad"}, "nobody is asked"},
+		{schemas.ApproveReadOnly, `"bad"`, []string{"forbidden c7-1 no-bad", forbiddenText, "-> tell c7-1 of no-bad"}, "reading is no excuse"},
+		{schemas.ApproveNone, `"bad"`, []string{"forbidden c7-1 no-bad", forbiddenText, "-> tell c7-1 of no-bad"}, "the rule says more than the mode"},
+		{schemas.ApproveAll, `"odd"`, []string{"ask c7-1 no-bad", "-> tell c7-1 of no-bad"}, "a person is asked all the same"},
+		{schemas.ApproveReadOnly, `"odd"`, []string{"ask c7-1 no-bad", "-> tell c7-1 of no-bad"}, "the same"},
 		{schemas.ApproveNone, `"odd"`, []string{"deny c7-1", `output "Tool call denied by user." aborted`, "-> tell c7-1 of no-bad"}, "the user has answered"},
 		{schemas.ApproveAll, `"fine"`, []string{"allow c7-1", "-> tool c7-1 from 1.0"}, "no rule, so the mode counts"},
 	}
@@ -76,7 +76,7 @@ func TestPolicyOfTheNextOwner(t *testing.T) {
 	next := p.lost(0)
 	next.s.Policy = wary(&asked)
 	next.takeOver()
-	next.expect("owner e1>e2 lost", "forbidden c7-2", forbiddenText, "-> tool c7-1 from 1.0", "-> tell c7-2 of no-bad")
+	next.expect("owner e1>e2 lost", "forbidden c7-2 no-bad", forbiddenText, "-> tool c7-1 from 1.0", "-> tell c7-2 of no-bad")
 	if asked != 1 {
 		t.Errorf("the policy was asked about %d calls", asked)
 	}
