@@ -29,7 +29,7 @@ func mustParse(t testing.TB, text string) *Policy {
 }
 
 // execArguments is a call of exec_command as a model makes it.
-func execArguments(t testing.TB, script string) string {
+func execArguments(t fataler, script string) string {
 	t.Helper()
 	b, err := schemas.EncodeJSON(map[string]string{"command": script})
 	if err != nil {
@@ -214,4 +214,10 @@ var spellings = []struct {
 	{`test -n "$CI" && export FOO=bar && make -j4`, Silent, "everyday lines"},
 	{`docker run --rm -it alpine ls -r`, Silent, "a container that does something else"},
 	{``, Silent, "nothing"},
+}
+
+// fataler is a test of any kind.
+type fataler interface {
+	Helper()
+	Fatal(args ...any)
 }

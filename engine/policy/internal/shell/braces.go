@@ -1,18 +1,35 @@
 package shell
 
 import (
+	"slices"
 	"strconv"
 
 	"mvdan.cc/sh/v3/syntax"
 )
 
 // braces expands {a,b} and {1..3} in a word; false if that makes too many.
-func braces(w *syntax.Word) ([]*syntax.Word, bool) {
+func (v variables) braces(w *syntax.Word) ([]*syntax.Word, bool) {
+	if !v.bash {
+		return []*syntax.Word{w}, true
+	}
 	split := &syntax.Word{Parts: append([]syntax.WordPart(nil), w.Parts...)}
 	if !syntax.SplitBraces(split) {
 		return []*syntax.Word{w}, true
 	}
-	return expandBraces(split)
+	words, ok := expandBraces(split)
+	return words, ok && !slices.ContainsFunc(words, renames)
+}
+
+// renames reports that braces have put text behind a variable's name: $x{a,b} is $xa $xb.
+func renames(w *syntax.Word) bool {
+	for i := 1; i < len(w.Parts); i++ {
+		p, ok := w.Parts[i-1].(*syntax.ParamExp)
+		lit, follows := w.Parts[i].(*syntax.Lit)
+		if ok && p.Short && follows && lit.Value != "" && (lit.Value[0] == '\\' || syntax.ValidName("_"+lit.Value[:1])) {
+			return true
+		}
+	}
+	return false
 }
 
 func expandBraces(w *syntax.Word) ([]*syntax.Word, bool) {

@@ -12,7 +12,7 @@ const maxBraces = 256
 // words is what a command gets of the words that stand in the script.
 func (v variables) words(source []*syntax.Word) (words []Word) {
 	for _, w := range source {
-		braced, ok := braces(w)
+		braced, ok := v.braces(w)
 		if !ok {
 			words = append(words, anything())
 			continue
@@ -205,7 +205,7 @@ func (v variables) value(p *syntax.ParamExp) (string, bool) {
 	if !plain {
 		return "", false
 	}
-	known, ok := v[p.Param.Value]
+	known, ok := v.values[p.Param.Value]
 	return known.value, ok && known.from <= p.Pos().Offset()
 }
 

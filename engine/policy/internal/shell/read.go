@@ -1,6 +1,7 @@
 package shell
 
 import (
+	"cmp"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
@@ -30,7 +31,18 @@ type Command struct {
 }
 
 // Read reads a script. It takes time in proportion to the script's length.
-func Read(script string) Reading {
+func Read(script string) (out Reading) {
+	defer func() {
+		// The parser is not ours, and the script is nobody's friend: should reading it fail, nothing
+		// is known of it.
+		if recover() != nil {
+			out = Reading{Unclear: "the script can't be read"}
+		}
+	}()
+	return read(script)
+}
+
+func read(script string) Reading {
 	r := &reader{left: MaxScript, seen: map[string]bool{}}
 	r.script(script)
 	return r.out
@@ -74,7 +86,7 @@ func (r *reader) script(text string) {
 		if err != nil {
 			failed++
 		}
-		r.statements(statements) // those before an error are run
+		r.statements(statements, lang) // those before an error are run
 	}
 	if failed == 2 {
 		r.unclear("the script can't be parsed")
@@ -83,11 +95,11 @@ func (r *reader) script(text string) {
 
 // parse returns the statements of a script, up to the first that can't be parsed.
 func parse(text string, lang syntax.LangVariant) (statements []*syntax.Stmt, err error) {
-	for s, err := range syntax.NewParser(syntax.Variant(lang)).StmtsSeq(strings.NewReader(text)) {
-		if err != nil {
-			return statements, err
+	for s, failed := range syntax.NewParser(syntax.Variant(lang)).StmtsSeq(strings.NewReader(text)) {
+		// The parser may go on after an error, so the loop does as well.
+		if err = cmp.Or(err, failed); err == nil {
+			statements = append(statements, s)
 		}
-		statements = append(statements, s)
 	}
-	return statements, nil
+	return statements, err
 }

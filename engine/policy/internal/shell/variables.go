@@ -8,7 +8,10 @@ import (
 
 // variables are those of a script whose value is known: set once, to a literal, in a place that is
 // always passed.
-type variables map[string]variable
+type variables struct {
+	values map[string]variable
+	bash   bool // the script is read as Bash reads it, which expands braces
+}
 
 type variable struct {
 	value string
@@ -16,8 +19,8 @@ type variable struct {
 }
 
 // variablesOf finds the variables of a script.
-func variablesOf(statements []*syntax.Stmt) variables {
-	v := variables{}
+func variablesOf(statements []*syntax.Stmt, lang syntax.LangVariant) variables {
+	v := variables{values: map[string]variable{}, bash: lang == syntax.LangBash}
 	for _, s := range statements {
 		v.define(s)
 	}
@@ -38,16 +41,16 @@ func variablesOf(statements []*syntax.Stmt) variables {
 	})
 	for name, n := range set {
 		if n > 1 {
-			delete(v, name)
+			delete(v.values, name)
 		}
 	}
 	each(statements, func(n syntax.Node) {
 		switch n := n.(type) {
 		case *syntax.ArithmExp, *syntax.ArithmCmd, *syntax.LetClause, *syntax.CStyleLoop, *syntax.DeclClause:
-			clear(v) // each can set any variable
+			clear(v.values) // each can set any variable
 		case *syntax.CallExpr:
 			if v.mayChange(n) {
-				clear(v)
+				clear(v.values)
 			}
 		}
 	})
@@ -83,7 +86,7 @@ func (v variables) define(s *syntax.Stmt) {
 				continue
 			}
 			if value, ok := assigned(a.Value); ok {
-				v[a.Name.Value] = variable{value: value, from: a.End().Offset()}
+				v.values[a.Name.Value] = variable{value: value, from: a.End().Offset()}
 			}
 		}
 	}
@@ -95,7 +98,7 @@ func assigned(w *syntax.Word) (string, bool) {
 	if w == nil {
 		return "", true
 	}
-	value := variables(nil).quoted(w)
+	value := variables{}.quoted(w)
 	text, ok := value.Literal()
 	for _, part := range w.Parts {
 		if lit, isLit := part.(*syntax.Lit); isLit && strings.Contains(lit.Value, "~") {

@@ -6,8 +6,8 @@ import (
 
 // statements reads the commands of parsed statements, wherever they stand: in lists, branches,
 // loops, functions and substitutions.
-func (r *reader) statements(statements []*syntax.Stmt) {
-	v := variablesOf(statements)
+func (r *reader) statements(statements []*syntax.Stmt, lang syntax.LangVariant) {
+	v := variablesOf(statements, lang)
 	each(statements, func(n syntax.Node) { r.visit(n, v) })
 }
 
