@@ -85,6 +85,10 @@ func (c *calls) find(index *int, id, name, args string) *call {
 
 // whole reports that the arguments are a JSON object.
 func (c *call) whole() bool {
-	v := jsontext.Value(strings.TrimSpace(c.args.String()))
+	s := strings.TrimSpace(c.args.String())
+	if !strings.HasSuffix(s, "}") { // which spares reading long arguments again with each fragment
+		return false
+	}
+	v := jsontext.Value(s)
 	return v.Kind() == jsontext.KindBeginObject && v.IsValid()
 }

@@ -60,6 +60,7 @@ type conversation struct {
 
 	answer *turn         // the assistant's, while it is being collected
 	user   []contentPart // the user's, while it is
+	asked  []contentPart // what the last message of the user holds
 }
 
 // turn is one answer and the outputs of its calls.
@@ -189,10 +190,17 @@ func (c *conversation) flush() {
 		c.writeAnswer(c.answer)
 		c.answer = nil
 	}
-	if len(c.user) > 0 {
-		c.out = append(c.out, message{Role: "user", Content: userContent(c.user)})
-		c.user = nil
+	if len(c.user) == 0 {
+		return
 	}
+	if n := len(c.out); n > 0 && c.out[n-1].Role == "user" { // the answer between them was of nothing
+		c.asked = append(c.asked, c.user...)
+		c.out[n-1].Content = userContent(c.asked)
+	} else {
+		c.asked = c.user
+		c.out = append(c.out, message{Role: "user", Content: userContent(c.asked)})
+	}
+	c.user = nil
 }
 
 // writeAnswer writes the answer and one output for each of its calls, in the order of the calls.

@@ -1,6 +1,7 @@
 package openai_test
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
 )
 
 // sent is what a request with this context sends, one line for each message.
@@ -199,6 +201,86 @@ func TestPictures(t *testing.T) {
 	if r.Error == nil || r.Error.Kind != llm.KindInput || len(s.bodies) != 0 {
 		t.Errorf("data that can't be sent: %v, %d requests", r.Error, len(s.bodies))
 	}
+}
+
+// Whatever is in a context, what is sent has the form that every server takes: user and assistant
+// take turns, each call has an id of its own and one output directly behind its answer, in order.
+func TestConversationIsWellFormed(t *testing.T) {
+	s := serve(t, data(finish("stop"), done))
+	m := s.model(t)
+	rapid.Check(t, func(rt *rapid.T) {
+		ids := rapid.SampledFrom([]string{"c1", "c2", "c3", ""})
+		payload := rapid.Custom(func(rt *rapid.T) schemas.Payload {
+			text := rapid.SampledFrom([]string{"", "x"}).Draw(rt, "text")
+			switch rapid.IntRange(0, 6).Draw(rt, "kind") {
+			case 0:
+				return schemas.UserText(text)
+			case 1:
+				return schemas.AssistantText(text)
+			case 2:
+				return with(schemas.AssistantThinking(text), `{"from":"p/m","field":"reasoning"}`)
+			case 3:
+				return output(ids.Draw(rt, "id"), text)
+			case 4:
+				return schemas.UserImage("https://x/y.png")
+			}
+			theirs := rapid.SampledFrom([]string{"a", "c2", ""}).Draw(rt, "theirs")
+			return with(call(ids.Draw(rt, "id"), "f", text), `{"from":"p/m","call_id":"`+theirs+`"}`)
+		})
+		s.bodies = nil
+		if r := llmtest.Run(t, t.Context(), m, input(rapid.SliceOfN(payload, 0, 12).Draw(rt, "context")...)); r.Status != schemas.StopCompleted {
+			rt.Fatalf("%s: %v", r.Status, r.Error)
+		}
+		if err := wellFormed(s.bodies[0]); err != nil {
+			rt.Fatalf("%v\n%s", err, s.bodies[0])
+		}
+	})
+}
+
+// wellFormed reports what a strict server would refuse.
+func wellFormed(body string) error {
+	var sent struct {
+		Messages []struct {
+			Role       string         `json:"role"`
+			Content    jsontext.Value `json:"content"`
+			ToolCallID string         `json:"tool_call_id"`
+			ToolCalls  []struct {
+				ID string `json:"id"`
+			} `json:"tool_calls"`
+		} `json:"messages"`
+	}
+	if err := schemas.DecodeJSON([]byte(body), &sent); err != nil {
+		return err
+	}
+	seen := map[string]bool{}
+	var owed []string
+	before := ""
+	for i, m := range sent.Messages {
+		if m.Role == "tool" {
+			if len(owed) == 0 || owed[0] != m.ToolCallID {
+				return fmt.Errorf("message %d: output of %q, owed are %q", i, m.ToolCallID, owed)
+			}
+			owed = owed[1:]
+			before = m.Role
+			continue
+		}
+		empty := len(m.ToolCalls) == 0 && (m.Content.Kind() == jsontext.KindNull || string(m.Content) == `""`)
+		if len(owed) > 0 || empty || m.Role == before {
+			return fmt.Errorf("message %d: %s after %s, owed are %q, empty: %v", i, m.Role, before, owed, empty)
+		}
+		for _, c := range m.ToolCalls {
+			if c.ID == "" || seen[c.ID] {
+				return fmt.Errorf("message %d: the id %q is empty or comes twice", i, c.ID)
+			}
+			seen[c.ID] = true
+			owed = append(owed, c.ID)
+		}
+		before = m.Role
+	}
+	if len(owed) > 0 {
+		return fmt.Errorf("no output of %q", owed)
+	}
+	return nil
 }
 
 // Text stays as it is: markup, and bytes that are no text become marks.
