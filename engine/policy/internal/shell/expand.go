@@ -7,13 +7,13 @@ import (
 )
 
 // maxBraces bounds the words that braces make of one.
-const maxBraces = 256
+const maxBraces = 64
 
 // words is what a command gets of the words that stand in the script.
 func (v variables) words(source []*syntax.Word) (words []Word) {
 	for _, w := range source {
 		braced, ok := v.braces(w)
-		if !ok {
+		if !ok || len(words) > maxWords {
 			words = append(words, anything())
 			continue
 		}

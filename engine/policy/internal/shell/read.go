@@ -10,8 +10,9 @@ import (
 // The bounds of what is read. A script that exceeds one is unclear.
 const (
 	// MaxScript is how many bytes of script are read, those inside of others included.
-	MaxScript = 128 << 10
+	MaxScript = 64 << 10
 	maxDepth  = 8     // scripts in scripts
+	maxNested = 200   // parentheses in parentheses, braces in braces
 	maxWords  = 20000 // words of all commands
 )
 
@@ -75,7 +76,7 @@ func (r *reader) script(text string) {
 		r.unclear("the script is too long")
 		return
 	}
-	if r.depth++; r.depth > maxDepth {
+	if r.depth++; r.depth > maxDepth || nested(text) > maxNested {
 		r.unclear("scripts are nested too deep")
 		return
 	}
@@ -91,6 +92,22 @@ func (r *reader) script(text string) {
 	if failed == 2 {
 		r.unclear("the script can't be parsed")
 	}
+}
+
+// nested is how deep parentheses and braces stand in one another, at most: the parser takes them by
+// recursion, and what is never closed more than once.
+func nested(text string) (deepest int) {
+	depth := 0
+	for i := range len(text) {
+		switch text[i] {
+		case '(', '{':
+			depth++
+			deepest = max(deepest, depth)
+		case ')', '}':
+			depth = max(depth-1, 0)
+		}
+	}
+	return deepest
 }
 
 // parse returns the statements of a script, up to the first that can't be parsed.

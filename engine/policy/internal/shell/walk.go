@@ -1,6 +1,8 @@
 package shell
 
 import (
+	"strings"
+
 	"mvdan.cc/sh/v3/syntax"
 )
 
@@ -9,6 +11,9 @@ import (
 func (r *reader) statements(statements []*syntax.Stmt, lang syntax.LangVariant) {
 	v := variablesOf(statements, lang)
 	each(statements, func(n syntax.Node) { r.visit(n, v) })
+	if computes(statements) {
+		r.unclear("arithmetic may run a command that a text holds")
+	}
 }
 
 func (r *reader) visit(n syntax.Node, v variables) {
@@ -34,6 +39,27 @@ func (r *reader) visit(n syntax.Node, v variables) {
 			r.unclear("a text is expanded like a prompt")
 		}
 	}
+}
+
+// computes reports that a script calculates, and holds a text with a command in it: where a variable
+// holds such a text as the index of an array, Bash runs the command.
+func computes(statements []*syntax.Stmt) bool {
+	calculates, holds := false, false
+	each(statements, func(n syntax.Node) {
+		switch n := n.(type) {
+		case *syntax.ArithmExp, *syntax.ArithmCmd, *syntax.LetClause, *syntax.CStyleLoop:
+			calculates = true
+		case *syntax.ParamExp:
+			calculates = calculates || n.Index != nil || n.Slice != nil
+		case *syntax.UnaryTest:
+			calculates = calculates || n.Op == syntax.TsVarSet
+		case *syntax.SglQuoted:
+			holds = holds || strings.Contains(n.Value, "$(") || strings.Contains(n.Value, "`")
+		case *syntax.Lit:
+			holds = holds || strings.Contains(n.Value, `\$`) || strings.Contains(n.Value, "\\`")
+		}
+	})
+	return calculates && holds
 }
 
 // stdinOf is the text that a command reads, if it is in the script.
