@@ -87,17 +87,15 @@ func (r *runner) refuseModels(b *schemas.CreateBody) *schemas.Error {
 // refuseImage says that the session's model does not see the pictures of a prompt: a person who sends
 // one is told at once. Pictures in earlier turns are replaced by a note when the model is asked.
 func (r *runner) refuseImage(b *schemas.TaskBody) *schemas.Error {
-	field, meta := b.PromptImage(), r.state.Meta
-	if field == "" || meta == nil {
+	meta := r.state.Meta
+	if b.PromptImage() == "" || meta == nil {
 		return nil
 	}
 	model, err := r.e.models.Open(meta.Provider + "/" + meta.ModelID)
-	if err != nil || model.Info().Vision { // a model that is gone ends the task as it ends any
-		return nil
+	if err != nil {
+		return nil // a model that is gone ends the task as it ends any
 	}
-	refused := schemas.Errorf(schemas.CodeUnsupported, "the model %s/%s does not see images", meta.Provider, meta.ModelID)
-	refused.Field = field
-	return refused
+	return model.Info().Refuse(b)
 }
 
 // outcomeOf finds the outcome a command id was given before, whenever that was: what the trace

@@ -103,6 +103,8 @@ func (s *stage) play(c timelinetest.Cue) {
 		s.lose(c.Arg(0))
 	case "create", "prompt", "allow", "deny", "abort", "set", "retry_now", "queue", "steer", "withdraw":
 		s.command(c)
+	case "earlier":
+		s.must(s.commands.Earlier(c))
 	case "reached":
 		s.reached(c.Arg(0))
 	case "gate":

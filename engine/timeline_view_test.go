@@ -106,7 +106,7 @@ func (a *audience) atRest() bool {
 	rest := false
 	for _, l := range a.lines {
 		switch {
-		case strings.HasPrefix(l, "trace user "):
+		case strings.HasPrefix(l, "trace user "), strings.HasPrefix(l, "trace image "):
 			rest = false
 		case strings.HasPrefix(l, "event task_end "):
 			rest = true

@@ -13,6 +13,16 @@ type Info struct {
 	Vision bool
 }
 
+// Refuse says that a model that can do so much can't take the prompt; nil if it can. Earlier turns are
+// not the prompt: see [Request.For].
+func (i Info) Refuse(b *schemas.TaskBody) *schemas.Error {
+	field := b.PromptImage()
+	if field == "" || i.Vision {
+		return nil
+	}
+	return &schemas.Error{Code: schemas.CodeUnsupported, Field: field, Message: "the session's model does not see images"}
+}
+
 // For returns the request as a model that can do so much gets it. Pictures that the model can't
 // see, or that nobody can, are replaced by a text that says so, in their place: nothing is left out
 // in silence, and no picture makes a request fail. Every picture that stays is one that

@@ -56,6 +56,10 @@ func (r *reader) line(p schemas.Payload) string {
 }
 
 func (r *reader) read(e schemas.Entry) (problem string) {
+	if e.Message.Given() { // a prompt, or what came before it
+		r.given(e)
+		return ""
+	}
 	switch p := e.Message.Payload.(type) {
 	case *schemas.SessionMeta:
 		r.meta, r.mode = p, p.ApprovalMode
@@ -97,16 +101,26 @@ func (r *reader) read(e schemas.Entry) (problem string) {
 	return problem
 }
 
-// model reads what models say, and prompts.
+// given reads what a task is given. Whatever is not the user's was answered elsewhere, as was all before.
+func (r *reader) given(e schemas.Entry) {
+	line := inputLine{line: r.line(e.Message.Payload)}
+	p, words := e.Message.Payload.(*schemas.Text)
+	if e.Message.Prompt() && words {
+		line.asked, line.holds = true, []string{p.Text}
+	}
+	r.context = append(r.context, line)
+	if !e.Message.Prompt() {
+		r.answered = len(r.context)
+	}
+	r.last = e
+}
+
+// model reads what models say.
 func (r *reader) model(e schemas.Entry) {
 	if e.Message.Type != schemas.TypeModel || e.Message.Partial() {
 		return
 	}
 	line := r.line(e.Message.Payload)
-	if p, ok := e.Message.Payload.(*schemas.Text); ok && p.Role == schemas.RoleUser {
-		r.context = append(r.context, inputLine{line: line, asked: true, holds: []string{p.Text}})
-		return
-	}
 	if r.request == nil {
 		return // a notice
 	}

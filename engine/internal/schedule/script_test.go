@@ -65,7 +65,7 @@ func (p *script) give(actor string, c timelinetest.Cue) {
 // actorOf names who does the step; empty if it is a wait.
 func actorOf(c timelinetest.Cue) string {
 	switch {
-	case c.IsCommand():
+	case c.IsCommand(), c.Verb == "earlier":
 		return "people"
 	case c.Verb == "gate":
 		return c.Text
@@ -97,7 +97,7 @@ func strictTasks(c timelinetest.Cue) []task {
 
 // supported are the steps, beside commands, that can be played here.
 var supported = []string{
-	"engine", "kill", "handover", "toolrunner", "lose", "reached", "gate", "tool", "await", "suspended",
+	"engine", "kill", "handover", "toolrunner", "lose", "reached", "gate", "tool", "await", "suspended", "earlier",
 }
 
 // unplayable says why a story can't be played on the core alone; empty if it can.
@@ -282,6 +282,10 @@ func (s *stage) play(c timelinetest.Cue) {
 		s.gates[name] = true
 	case "tool":
 		s.playTool(c)
+	case "earlier":
+		if err := s.script.commands.Earlier(c); err != nil {
+			s.fail("%s: %v", c, err)
+		}
 	default:
 		s.command(c)
 	}

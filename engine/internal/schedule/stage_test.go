@@ -331,7 +331,11 @@ func (s *stage) readCommand() {
 
 // post stores a command.
 func (s *stage) post(c schemas.Command, at time.Time) {
-	s.commands = append(s.commands, session.CommandReceived{Sequence: uint64(len(s.commands) + 1), Time: at, Command: c})
+	received := session.CommandReceived{Sequence: uint64(len(s.commands) + 1), Time: at, Command: c}
+	if c.Task != nil {
+		received.Refused = s.story.models["m"].Info().Refuse(c.Task)
+	}
+	s.commands = append(s.commands, received)
 }
 
 // tellDeadline has the broker hear the next thing said of deadlines.

@@ -80,6 +80,19 @@ func retriedBlock(calls []*Call) string {
 	return block(retriedMarker, retriedIntro, lines)
 }
 
+// pictures are those of the outputs that a block tells of.
+func pictures(calls []*Call) (all []schemas.Message) {
+	for _, c := range calls {
+		if c.Output == nil {
+			continue
+		}
+		for _, url := range c.Output.Images {
+			all = append(all, schemas.Message{Type: schemas.TypeModel, Payload: schemas.UserImage(url)})
+		}
+	}
+	return all
+}
+
 // carryOver leaves of an unfinished turn what the next prompt's input begins with.
 func (s *State) carryOver(t *Task) {
 	var kept []schemas.Message
@@ -98,6 +111,7 @@ func (s *State) carryOver(t *Task) {
 	}
 	if t.Request != nil && !t.Request.folded {
 		lines = append(lines, t.Request.entries()...)
+		kept = append(kept, pictures(t.Request.Calls)...)
 	}
 	end := "  (It failed here.)"
 	if t.Aborting {

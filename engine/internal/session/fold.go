@@ -225,6 +225,7 @@ func (s *State) foldOutputs() {
 	}
 	if block := retriedBlock(r.Calls); block != "" {
 		s.Context = append(s.Context, schemas.Message{Type: schemas.TypeModel, Payload: schemas.HarnessText(block)})
+		s.Context = append(s.Context, pictures(r.Calls)...)
 	}
 }
 

@@ -64,6 +64,9 @@ func (w *world) checkLimits() {
 }
 
 func (r *limitReader) read(m schemas.Message) {
+	if m.Given() {
+		return
+	}
 	t := &r.task
 	switch p := m.Payload.(type) {
 	case *schemas.SessionMeta:

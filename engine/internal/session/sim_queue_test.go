@@ -6,6 +6,7 @@ import (
 	"pgregory.net/rapid"
 
 	"braid/schemas"
+	"braid/schemas/schematest"
 )
 
 // promptMoves lists what people can say now: to a session at rest, or to one that is busy.
@@ -13,6 +14,12 @@ func (w *world) promptMoves(m map[string]func(), faults bool) {
 	say := func(t schemas.CommandType, busy schemas.WhenBusy) {
 		w.command(t, func(k *schemas.Command) {
 			k.Task = &schemas.TaskBody{Prompt: k.ID, WhenBusy: busy} // the prompt names its command
+			if rapid.IntRange(0, 3).Draw(w.t, "with more than words") == 0 {
+				turns := schematest.Input().Draw(w.t, "input")
+				prompt := &turns[len(turns)-1]
+				prompt.Content = append(prompt.Content, schemas.InputPart{Type: schemas.KindText, Text: k.ID})
+				k.Task.Prompt, k.Task.Input = "", turns
+			}
 		})
 	}
 	if faults || w.state.Task == nil {
@@ -49,7 +56,7 @@ func (w *world) checkPrompts() {
 			dropped[p.TaskID] = p.Cause == schemas.DequeuedWithdrawn
 			opener = p.TaskID
 		case *schemas.Text:
-			if p.Role != schemas.RoleUser {
+			if p.Role != schemas.RoleUser || !w.isCommand(p.Text) {
 				continue
 			}
 			said[p.Text]++
@@ -82,4 +89,9 @@ func (w *world) checkPrompts() {
 			w.t.Fatalf("task %s has %d ends\n%s", id, ends[id], w.dump())
 		}
 	}
+}
+
+// isCommand reports that there was a command of that id.
+func (w *world) isCommand(id string) bool {
+	return slices.ContainsFunc(w.commands, func(c CommandReceived) bool { return c.Command.ID == id })
 }

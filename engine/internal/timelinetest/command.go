@@ -10,7 +10,8 @@ import (
 
 // Commands makes the commands of a script's steps. The zero value is ready.
 type Commands struct {
-	counts map[string]int // how many of each there were, for their ids
+	counts  map[string]int      // how many of each there were, for their ids
+	earlier []schemas.InputTurn // what comes before the next prompt
 }
 
 // IsCommand reports that the step sends a command.
@@ -39,13 +40,13 @@ func (k *Commands) Command(c Cue, ref schemas.SessionRef, call func(name string)
 	case "retry_now":
 		effect = "event request_begin"
 	case "prompt":
-		m.Type, m.Task = schemas.CommandTask, &schemas.TaskBody{Prompt: c.Arg(0)}
-		effect = fmt.Sprintf("trace user %q", c.Arg(0))
+		m.Type, m.Task, effect = schemas.CommandTask, k.task(c), promptLine(c)
 	case "queue":
-		m.Type, m.Task = schemas.CommandTask, &schemas.TaskBody{Prompt: c.Arg(0), WhenBusy: schemas.BusyQueue}
+		m.Type, m.Task = schemas.CommandTask, k.task(c)
+		m.Task.WhenBusy = schemas.BusyQueue
 		effect = "trace event task_queued " + m.ID
 	case "steer":
-		m.Task = &schemas.TaskBody{Prompt: c.Arg(0)}
+		m.Task = k.task(c)
 		effect = "trace event task_queued " + m.ID
 	case "withdraw":
 		m.Withdraw = &schemas.WithdrawBody{TaskID: c.Arg(0)}

@@ -5,6 +5,7 @@
 //	timeline.go  a file and its sections
 //	script.go    its script, step by step
 //	command.go   the commands that steps send
+//	input.go     what prompts hold beside words
 //	names.go     messages and inputs as a file shows them
 //	tools.go     the tools of its toolrunners
 package timelinetest
