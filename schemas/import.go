@@ -45,6 +45,7 @@ func (b *ImportBody) Settings(id string, trace SessionMeta) (SessionMeta, error)
 	} else if _, _, err := SplitModel(s.Provider + "/" + s.ModelID); err != nil {
 		return s, &Error{Code: CodeInvalid, Field: "model", Message: "the trace names no usable model: give one"}
 	}
+	s.FallbackModels = usableFallbacks(s.Provider+"/"+s.ModelID, s.FallbackModels)
 	if b.Agent != "" {
 		s.Agent = b.Agent
 	} else if !ValidName(s.Agent) {

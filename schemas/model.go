@@ -46,3 +46,14 @@ func validateFallbacks(model string, fallbacks []string) error {
 	}
 	return nil
 }
+
+// usableFallbacks are the fallback models that a file names, as those of a session on the model: all
+// others than that, if they are fallback models at all. One that nobody serves is passed over when it is
+// asked.
+func usableFallbacks(model string, fallbacks []string) []string {
+	others := slices.DeleteFunc(slices.Clone(fallbacks), func(f string) bool { return f == model })
+	if len(others) == 0 || validateFallbacks(model, others) != nil {
+		return nil
+	}
+	return others
+}

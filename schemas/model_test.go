@@ -2,6 +2,7 @@ package schemas_test
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -32,6 +33,27 @@ func TestFallbackModelsValidate(t *testing.T) {
 		var e *schemas.Error
 		if c.field == "" && err != nil || c.field != "" && (!errors.As(err, &e) || e.Field != c.field || e.Code != schemas.CodeInvalid) {
 			t.Errorf("%s: %v (%+v)", c.why, err, e)
+		}
+	}
+}
+
+// An imported session falls back on what its trace says, where that can be fallen back on.
+func TestImportedFallbacks(t *testing.T) {
+	for _, c := range []struct {
+		why         string
+		model       string // of the command
+		trace, want []string
+	}{
+		{"none", "", nil, nil},
+		{"those of the trace", "", []string{"b/m", "c/m"}, []string{"b/m", "c/m"}},
+		{"but for the model it now runs on", "b/m", []string{"b/m", "c/m"}, []string{"c/m"}},
+		{"which was the only one", "b/m", []string{"b/m"}, nil},
+		{"a file may say anything", "", []string{"b/m", "nonsense"}, nil},
+	} {
+		b := schemas.ImportBody{Trace: "t", Model: c.model}
+		got, err := b.Settings("s", schemas.SessionMeta{Provider: "a", ModelID: "m", FallbackModels: c.trace})
+		if err != nil || !slices.Equal(got.FallbackModels, c.want) {
+			t.Errorf("%s: %v, %v", c.why, got.FallbackModels, err)
 		}
 	}
 }

@@ -16,9 +16,9 @@ type importing struct {
 	settings   *schemas.SessionMeta // what the session runs on from there
 	left       schemas.Imported     // messages of the trace that are not in the log
 	taken      int                  // those that are
-	provider   string               // whose fidelity the next messages hold
+	model      string               // who said the next messages, unless their request says otherwise
 	nested     schemas.Imported     // of an import that the trace itself holds
-	after      string               // whose fidelity the messages behind that hold
+	after      string               // who said the messages behind that
 	compacting bool
 	inputs     []schemas.Message // prompts since the last request began
 	begun      bool              // something stands behind the last task_end
@@ -59,7 +59,7 @@ func (s *State) applyImported(m schemas.Message) {
 	i.left.Take(m, schemas.ViewRecorded)
 	i.taken++
 	if !i.nested.Take(m, schemas.ViewRecorded) && i.after != "" {
-		i.provider = i.after
+		i.model = i.after
 	}
 	if i.compacting && s.skipCompaction(m) {
 		return
@@ -69,9 +69,9 @@ func (s *State) applyImported(m schemas.Message) {
 		*schemas.ToolListReady, *schemas.MCPConnectBegin, *schemas.MCPConnectEnd,
 		*schemas.TaskQueued, *schemas.TaskDequeued:
 	case *schemas.SessionImported:
-		i.after = p.Settings.Provider
+		i.after = modelOf(&p.Settings)
 	case *schemas.SessionMeta:
-		i.provider = p.Provider
+		i.model = modelOf(p)
 	case *schemas.CompactionBegin:
 		i.compacting = true
 	case *schemas.TokenUsage:
@@ -95,9 +95,7 @@ func (s *State) applyImported(m schemas.Message) {
 			i.inputs = append(i.inputs, m)
 			return
 		}
-		if own := s.translate(m); own.Payload != nil {
-			s.applyModel(own)
-		}
+		s.applyModel(s.translate(m))
 	}
 }
 
@@ -145,8 +143,7 @@ func (s *State) endImported(aborted bool) {
 }
 
 // translate returns the message as the context has it: with a call id that is a name and names one
-// call, and without what only another provider can read; without a payload if nothing is left. The log
-// keeps what came.
+// call. The log keeps what came.
 func (s *State) translate(m schemas.Message) schemas.Message {
 	i := s.importing
 	switch p := m.Payload.(type) {
@@ -163,9 +160,6 @@ func (s *State) translate(m schemas.Message) schemas.Message {
 		own := *p
 		own.ToolCallID = cmp.Or(i.ids[p.ToolCallID], p.ToolCallID)
 		m.Payload = &own
-	}
-	if i.provider != i.settings.Provider {
-		m.Payload = schemas.WithoutFidelity(m.Payload)
 	}
 	return m
 }

@@ -19,10 +19,18 @@ const handover = "handover"
 
 // ownModel is the first route.
 func (s *State) ownModel() string {
-	if s.Meta == nil {
+	if s.importing != nil {
+		return modelOf(s.importing.settings)
+	}
+	return modelOf(s.Meta)
+}
+
+// modelOf is a session's own model, "provider/model"; empty if nothing is known of it.
+func modelOf(meta *schemas.SessionMeta) string {
+	if meta == nil {
 		return ""
 	}
-	return s.Meta.Provider + "/" + s.Meta.ModelID
+	return meta.Provider + "/" + meta.ModelID
 }
 
 // nextRoute is the model behind the given one, empty if that is the last. Of the session's own model
@@ -40,7 +48,11 @@ func (s *State) nextRoute(model string) string {
 
 // newRequest is the request that begins behind the one before, which may be nil.
 func (s *State) newRequest(p *schemas.RequestBegin, before *Request) *Request {
-	r := &Request{Attempt: max(p.Attempt, 1), Open: true, Model: cmp.Or(p.Model, s.ownModel()), Tries: 1}
+	model := s.ownModel()
+	if s.importing != nil {
+		model = s.importing.model
+	}
+	r := &Request{Attempt: max(p.Attempt, 1), Open: true, Model: cmp.Or(p.Model, model), Tries: 1}
 	if before != nil && r.Attempt > 1 && before.Model == r.Model {
 		r.Tries = before.Tries
 		if !before.Moved {

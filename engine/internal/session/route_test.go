@@ -1,8 +1,11 @@
 package session
 
 import (
+	"slices"
 	"testing"
+	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/go-cmp/cmp"
 
 	"braid/schemas"
@@ -195,5 +198,39 @@ func TestFailureSurvivesTakeover(t *testing.T) {
 	end := p.log[len(p.log)-1].Payload.(*schemas.TaskEnd)
 	if diff := cmp.Diff(&failure, end.ErrorInfo); diff != "" {
 		t.Errorf("(-failed +told)\n%s", diff)
+	}
+}
+
+// Of an imported trace a model gets the fidelity of what it said itself there, and of nothing else: not
+// of what another model of its provider said, nor of what it fell back on.
+func TestImportedFidelity(t *testing.T) {
+	trace := func(own string) []schemas.Payload {
+		said := func(model, text string) []schemas.Payload {
+			p := schemas.AssistantText(text)
+			p.Fidelity = jsontext.Value(`{"of":"` + text + `"}`)
+			return []schemas.Payload{&schemas.RequestBegin{Model: model}, p, &schemas.TokenUsage{}, &schemas.RequestEnd{Status: schemas.StopCompleted}}
+		}
+		all := []schemas.Payload{&schemas.SessionMeta{Provider: "pro", ModelID: own}, schemas.UserText("go")}
+		return slices.Concat(all, said("", "first"), said("other/model", "second"))
+	}
+	for own, want := range map[string][]string{
+		"model": {"", `{"of":"first"}`, ""},
+		"small": {"", "", ""},
+	} {
+		s := New(schemas.SessionRef{Project: "p", ID: "s"})
+		messages := trace(own)
+		settings := schemas.SessionMeta{Provider: "pro", ModelID: "model", ApprovalMode: schemas.ApproveAll}
+		s.Apply(schemas.NewTraceOnly(time.Unix(1e9, 0), &schemas.SessionImported{Messages: len(messages), Settings: settings}))
+		for _, p := range messages {
+			s.Apply(schemas.New(time.Unix(1e9, 0), p))
+		}
+		s.Apply(schemas.New(time.Unix(1e9, 0), &schemas.CommandOutcome{Command: schemas.CommandImport, Code: schemas.CodeApplied}))
+		var got []string
+		for _, m := range s.input(s.ownModel()) {
+			got = append(got, string(schemas.Fidelity(m.Payload)))
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("the trace of %s (-want +got)\n%s", own, diff)
+		}
 	}
 }

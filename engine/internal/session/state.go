@@ -27,7 +27,7 @@ type State struct {
 	// Committed is how much of it completed requests have answered: what comes behind is still to be
 	// answered, and is rewritten if the task ends before.
 	Committed int
-	// Said are the stretches of it that fallback models said, in order.
+	// Said are the stretches of it that other models than the session's own said, in order.
 	Said []Said
 	// Usage is the session's total.
 	Usage schemas.TokenCounts
