@@ -57,13 +57,12 @@ func (p *Policy) Judge(project, tool, arguments string) Verdict {
 		if !r.concerns(project, tool) {
 			continue
 		}
-		switch r.match(c) {
-		case shell.Yes:
+		found := r.match(c)
+		if found == shell.Yes {
 			return Verdict{Ruling: Forbidden, Rule: r.name, Reason: r.reason}
-		case shell.Maybe:
-			if doubtful == nil {
-				doubtful = r
-			}
+		}
+		if found == shell.Maybe && doubtful == nil {
+			doubtful = r
 		}
 	}
 	if doubtful == nil || p.undecidable == AllowUndecidable {

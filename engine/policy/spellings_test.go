@@ -159,7 +159,11 @@ var spellings = []struct {
 	{`X=rm && "$X" -r /x`, Forbidden, "a variable in quotes"},
 	{`alias x='rm -r'; x /x`, Forbidden, "an alias"},
 	{`ssh host rm -r /x`, Ask, "another machine"},
+	{"ssh host <<EOF\nrm -r /x\nEOF", Ask, "another machine that reads a script"},
+	{"at now <<EOF\nrm -r /x\nEOF", Forbidden, "later"},
+	{`echo /x | xargs --replace=% rm -r %`, Forbidden, "a long option with its value"},
 	{`docker run alpine rm -r /x`, Ask, "a container"},
+	{`ssh host 'rm -r /x'; sh -c 'rm -r /x'`, Forbidden, "what was read in doubt, run for sure"},
 	{`su root -c 'rm -r /x'`, Ask, "an argument that may be a script"},
 	{"rm -r /x\n)", Forbidden, "a script that can't be parsed runs up to there"},
 

@@ -57,12 +57,15 @@ func (r *reader) open(name string, args []Word, stdin *Word) {
 	switch {
 	case shells[name]:
 		r.shell(args, stdin)
+	case name == "at", name == "batch":
+		r.input(stdin)
 	case carriers[name]:
 		r.suffixes(args)
+		r.carried(stdin)
 	case interpreters[strings.TrimRight(name, "0123456789.")]:
 		r.interpreter(name, args)
 	default:
-		r.special(name, args, stdin)
+		r.special(name, args)
 	}
 }
 
@@ -79,6 +82,16 @@ func (r *reader) suffixes(args []Word) {
 			r.script(text)
 		}
 	}
+	r.doubt = false
+}
+
+// carried takes for a script, in doubt, what a program reads that runs things elsewhere.
+func (r *reader) carried(stdin *Word) {
+	if stdin == nil || r.doubt {
+		return
+	}
+	r.doubt = true
+	r.text(*stdin)
 	r.doubt = false
 }
 

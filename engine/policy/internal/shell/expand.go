@@ -223,8 +223,9 @@ func brings(e *syntax.Expansion) bool {
 	case syntax.AlternateUnset, syntax.AlternateUnsetOrNull, syntax.DefaultUnset, syntax.DefaultUnsetOrNull,
 		syntax.AssignUnset, syntax.AssignUnsetOrNull:
 		return e.Word != nil && e.Word.Lit() == ""
+	default:
+		return false
 	}
-	return false
 }
 
 // split takes a value that stands unquoted: its blanks end words, and its patterns count.

@@ -41,14 +41,15 @@ func ParsePattern(source string) (Pattern, error) {
 		return p, fmt.Errorf("it has %d bytes, the limit is %d", len(source), maxPattern)
 	}
 	for i, word := range words {
-		if err := p.add(i, word); err != nil {
+		if err := addWord(&p, i, word); err != nil {
 			return p, fmt.Errorf("%q: %w", word, err)
 		}
 	}
 	return p, nil
 }
 
-func (p *Pattern) add(i int, word string) error {
+// addWord reads one word of a pattern.
+func addWord(p *Pattern, i int, word string) error {
 	var globs []Glob
 	var options []optionPattern
 	for alternative := range strings.SplitSeq(word, "|") {
@@ -157,8 +158,8 @@ func (p Pattern) matchWords(args []Word) Truth {
 	reached := make([]Truth, len(p.words)+1)
 	reached[0] = Yes
 	for _, arg := range args {
-		for i := len(p.words) - 1; i >= 0; i-- {
-			found := min(reached[i], best(p.words[i], func(g Glob) Truth { return g.Match(arg) }))
+		for i, word := range slices.Backward(p.words) {
+			found := min(reached[i], best(word, func(g Glob) Truth { return g.Match(arg) }))
 			reached[i+1] = max(reached[i+1], found)
 		}
 		if arg.Spread != One { // it may be several

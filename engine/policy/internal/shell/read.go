@@ -44,7 +44,7 @@ func Read(script string) (out Reading) {
 }
 
 func read(script string) Reading {
-	r := &reader{left: MaxScript, seen: map[string]bool{}}
+	r := &reader{left: MaxScript, seen: map[scriptRead]bool{}}
 	r.script(script)
 	return r.out
 }
@@ -52,11 +52,17 @@ func read(script string) Reading {
 // reader collects what a script and those inside of it run.
 type reader struct {
 	out   Reading
-	seen  map[string]bool // scripts that were read
-	left  int             // bytes that may still be read
-	words int             // of all commands
+	seen  map[scriptRead]bool
+	left  int // bytes that may still be read
+	words int // of all commands
 	depth int
 	doubt bool // what is found may not be run
+}
+
+// scriptRead is a script that was read, perhaps in doubt.
+type scriptRead struct {
+	text  string
+	doubt bool
 }
 
 // unclear notes that something may run that can't be read. The first reason is kept.
@@ -68,10 +74,11 @@ func (r *reader) unclear(why string) {
 
 // script reads one text.
 func (r *reader) script(text string) {
-	if r.seen[text] && !r.doubt {
+	// What was read in doubt is read again once it is surely run.
+	if r.seen[scriptRead{text, false}] || r.seen[scriptRead{text, r.doubt}] {
 		return
 	}
-	r.seen[text] = true
+	r.seen[scriptRead{text, r.doubt}] = true
 	if r.left -= len(text); r.left < 0 {
 		r.unclear("the script is too long")
 		return

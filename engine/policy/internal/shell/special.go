@@ -90,7 +90,7 @@ func (r *reader) interpreter(name string, args []Word) {
 }
 
 // special takes the builtins and programs that run things in a way of their own.
-func (r *reader) special(name string, args []Word, stdin *Word) {
+func (r *reader) special(name string, args []Word) {
 	switch name {
 	case "eval":
 		r.eval(args)

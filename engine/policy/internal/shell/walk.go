@@ -82,6 +82,7 @@ func stdinOf(redirects []*syntax.Redirect, v variables) *Word {
 				w = Word{}
 			}
 			stdin = &w
+		default: // it writes
 		}
 	}
 	return stdin

@@ -75,11 +75,11 @@ func (w Word) known() string {
 // there.
 func (w Word) base() Word {
 	runes := w.Runes
-	for i := len(runes) - 1; i >= 0; i-- {
-		if runes[i] == '/' {
+	for i, r := range slices.Backward(runes) {
+		if r == '/' {
 			return Word{Runes: runes[i+1:]}
 		}
-		if runes[i] == anyText {
+		if r == anyText {
 			return Word{Runes: runes[i:]}
 		}
 	}

@@ -53,7 +53,7 @@ var wrappers = map[string]wrapper{
 	"taskset": {flags: "apc", bare: []string{"all-tasks", "pid", "cpu-list"}, operands: 1},
 	"xargs": {
 		flags: "0oprtx", values: "aEIJLPRSdns", attached: "eil", extra: true,
-		bare: []string{"null", "interactive", "no-run-if-empty", "open-tty", "verbose", "exit", "show-limits"},
+		bare: []string{"null", "interactive", "no-run-if-empty", "open-tty", "replace", "eof", "max-lines", "verbose", "exit", "show-limits"},
 		long: []string{"arg-file", "delimiter", "max-args", "max-chars", "max-procs", "process-slot-var"},
 	},
 	"command": {flags: "p", stops: "vV"},
