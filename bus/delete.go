@@ -9,8 +9,8 @@ import (
 	"braid/schemas"
 )
 
-// DeleteSession removes a session for good: its frames, its blobs, everything but a claim that
-// says so. The claim comes first, so that whoever owns the session is fenced and nothing can be
+// DeleteSession removes a session for good: its frames, its blobs, what it was asked and the
+// records of its calls, everything but a claim that says so. The claim comes first, so that whoever owns the session is fenced and nothing can be
 // appended behind the purge. Deleting again finishes what was interrupted.
 func (c *Conn) DeleteSession(ctx context.Context, ref schemas.SessionRef, instance string) error {
 	if err := schemas.ValidateName("instance", instance); err != nil {
@@ -31,7 +31,38 @@ func (c *Conn) DeleteSession(ctx context.Context, ref schemas.SessionRef, instan
 			return fmt.Errorf("delete session %s: %w", ref, err)
 		}
 	}
+	if err := c.purgeWork(ctx, ref); err != nil {
+		return fmt.Errorf("delete session %s: %w", ref, err)
+	}
 	return c.publishTail(ref, 0)
+}
+
+// purgeWork removes what there is of a session beside its log: records of its calls, commands and
+// deadlines, and last the keys by which engines find it, so that whoever is lost on the way is found.
+func (c *Conn) purgeWork(ctx context.Context, ref schemas.SessionRef) error {
+	shard := c.shard(ref)
+	for subject, stream := range map[string]string{
+		outputSubject(ref, shard, "*"):   outputsStream(shard),
+		commandSubject(ref, LaneRun):     streamCommands,
+		commandSubject(ref, LaneControl): streamCommands,
+		scheduleSubject(ref, "*"):        streamCommands,
+	} {
+		if err := retryRead(ctx, func(ctx context.Context) error { return c.purge(ctx, stream, subject) }); err != nil {
+			return err
+		}
+	}
+	keys, err := c.listRunning(ctx, "*."+ref.Project+"."+ref.ID)
+	if err != nil {
+		return err
+	}
+	for _, key := range keys {
+		var newer *RevisionConflict
+		err := c.ClearRunning(ctx, key.Instance, key.Session, key.Revision)
+		if err != nil && !errors.As(err, &newer) {
+			return err
+		}
+	}
+	return nil
 }
 
 // purgeFrames removes all frames of a session.

@@ -13,6 +13,7 @@
 //	effect.go      carrying out effects: the model, tools, answers
 //	toolcall.go    one tool call from its first record to its last
 //	policy.go      the operator's rules for tool calls
+//	delete.go      the end of a session
 //	deadline.go    decisions that must come in time
 //	tooldesk.go    what toolrunners say to the owner
 //	watch.go       who lives, whose sessions need somebody, are our own loops alive

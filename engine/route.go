@@ -86,7 +86,7 @@ func (e *Engine) route(ctx context.Context, w bus.WakeUp) {
 	case !found:
 		e.routeUnclaimed(ctx, w)
 	case claim.State == bus.ClaimDeleted:
-		e.refuse(ctx, w, schemas.Errorf(schemas.CodeDeleted, "session %s was deleted", w.Session.ID))
+		e.routeDeleted(ctx, w)
 	case claim.State == bus.ClaimReleased, claim.Instance == e.instance:
 		e.startRunner(ctx, w, claim)
 	default:

@@ -79,6 +79,7 @@ var (
 	errAtRest    = errors.New("the session is at rest")
 	errSuspended = errors.New("the session waits for a person")
 	errLeaving   = errors.New("the session is handed over")
+	errDeleted   = errors.New("the session is deleted")
 	errLost      = errors.New("the session's loop did not come round in time")
 
 	errPanicked    = errors.New("panic")
@@ -138,7 +139,7 @@ func (r *runner) run(ctx context.Context) {
 	r.close()
 	r.e.forget(r)
 	switch {
-	case errors.Is(err, errAtRest), errors.Is(err, errSuspended), errors.Is(err, errLeaving):
+	case errors.Is(err, errAtRest), errors.Is(err, errSuspended), errors.Is(err, errLeaving), errors.Is(err, errDeleted):
 	case errors.Is(err, bus.ErrFenced), errors.Is(err, bus.ErrClaimLost):
 		r.log.Info().Err(err).Msg("another engine owns the session now")
 	case errors.Is(err, errLost): // rung by who gave it up
@@ -269,6 +270,8 @@ func (r *runner) tickTock() error {
 	switch {
 	case !r.settled():
 		r.idle = time.Time{}
+	case r.state.Deleted:
+		return r.deleteSession()
 	case r.idle.IsZero():
 		r.idle = now
 	case r.state.AtRest() && now.Sub(r.idle) >= r.e.timing.Rest:

@@ -56,7 +56,7 @@ func TestRefusals(t *testing.T) {
 		{"its messages", "GET", sessions + "/none/messages", "", nil, 404, schemas.CodeUnknownSession, ""},
 		{"its trace", "GET", sessions + "/none/trace", "", nil, 404, schemas.CodeUnknownSession, ""},
 		{"a task for it", "POST", sessions + "/none/tasks", `{"prompt":"x"}`, nil, 404, schemas.CodeUnknownSession, ""},
-		{"another method", "DELETE", one, "", nil, 405, codeMethodNotAllowed, ""},
+		{"another method", "PUT", one, "", nil, 405, codeMethodNotAllowed, ""},
 		{"a get where only posts go", "GET", tasks, "", nil, 405, codeMethodNotAllowed, ""},
 
 		{"a form", "POST", tasks, "prompt=x", []edit{header("Content-Type", "application/x-www-form-urlencoded")}, 415, codeMediaType, ""},

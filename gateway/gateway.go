@@ -184,6 +184,7 @@ func (g *Gateway) routes() http.Handler {
 		{"POST", "/v1/sessions/import", g.importSession, accessToken},
 		{"GET", "/v1/sessions", g.listSessions, accessToken},
 		{"GET", "/v1/sessions/{id}", g.showSession, accessToken},
+		{"DELETE", "/v1/sessions/{id}", g.deleteSession, accessToken},
 		{"PATCH", "/v1/sessions/{id}", g.changeSession, accessToken},
 		{"POST", "/v1/sessions/{id}/tasks", g.startTask, accessToken},
 		{"DELETE", "/v1/sessions/{id}/tasks/{task}", g.withdraw, accessToken},

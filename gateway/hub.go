@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -30,6 +31,8 @@ type hub struct {
 	err   error
 	// done is closed when the hub's goroutine has nothing more to say.
 	done chan struct{}
+	// deleted says why, and is set before.
+	deleted bool
 
 	mu struct {
 		sync.RWMutex
@@ -64,6 +67,7 @@ func (h *hub) run(ctx context.Context, wait time.Duration) error {
 	for err == nil {
 		at, err = h.follow(ctx, at, wait)
 	}
+	h.deleted = gone(ctx, err)
 	h.fail(err)
 	return err
 }
@@ -154,7 +158,9 @@ func (h *hub) follow(ctx context.Context, at schemas.Cursor, wait time.Duration)
 		}
 		switch e := event.(type) {
 		case bus.Frame:
-			err = h.push(e)
+			if err = h.push(e); err == nil && lastWord(e) {
+				err = errDeleted
+			}
 		case bus.CaughtUpEvent:
 			if !h.caughtUp() {
 				close(h.begun)
@@ -189,6 +195,13 @@ func (h *hub) pause(ctx context.Context, at schemas.Cursor, err error) (schemas.
 	case <-timer.C:
 		return at, nil
 	}
+}
+
+// lastWord reports that the session is deleted after the frame.
+func lastWord(f bus.Frame) bool {
+	return slices.ContainsFunc(f.Messages, func(m schemas.Message) bool {
+		return m.Kind() == schemas.KindSessionDeleted && len(m.Origin) == 0
+	})
 }
 
 func (h *hub) push(f bus.Frame) error {

@@ -118,6 +118,8 @@ func (g *Gateway) sayWhy(s *watcher, r *http.Request, err error) {
 		comment = commentStopping
 	case errors.Is(err, errSlow):
 		comment = commentSlow
+	case errors.Is(err, errHubEnded) && s.hub.deleted:
+		comment = string(appendEvent(nil, eventDeleted, "", []byte("{}")))
 	case errors.Is(err, errHubEnded):
 		comment = commentGone
 	}
@@ -295,6 +297,9 @@ func (w *watcher) wait(ctx context.Context, changed <-chan struct{}, heartbeat <
 	case <-heartbeat:
 		return w.out.send([]byte(commentHeartbeat))
 	case <-w.hub.done:
+		if batch, _, _, ok := w.hub.read(w.next); ok && len(batch) > 0 {
+			return nil // what came last is still to be written
+		}
 		return errHubEnded
 	case <-ctx.Done():
 		return ctx.Err()

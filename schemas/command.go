@@ -21,6 +21,8 @@ const (
 	CommandSteer CommandType = "steer"
 	// CommandWithdraw takes a task that waits for its turn back.
 	CommandWithdraw CommandType = "withdraw"
+	// CommandDelete deletes the session, for good.
+	CommandDelete CommandType = "delete"
 	// CommandDeadline is sent by the broker's clock: nobody has decided on a tool call in time.
 	CommandDeadline CommandType = "deadline"
 )
@@ -28,7 +30,7 @@ const (
 // Control reports whether the command controls work that exists.
 func (t CommandType) Control() bool {
 	switch t {
-	case CommandApprove, CommandAbort, CommandSet, CommandRetryNow, CommandDeadline, CommandSteer, CommandWithdraw:
+	case CommandApprove, CommandAbort, CommandSet, CommandRetryNow, CommandDeadline, CommandSteer, CommandWithdraw, CommandDelete:
 		return true
 	}
 	return false
@@ -53,6 +55,7 @@ type Command struct {
 	Set      *SetBody      `json:"set,omitzero"`
 	Deadline *DeadlineBody `json:"deadline,omitzero"`
 	Withdraw *WithdrawBody `json:"withdraw,omitzero"`
+	Delete   *DeleteBody   `json:"delete,omitzero"`
 }
 
 // CreateBody creates a session.
@@ -122,6 +125,12 @@ type AbortBody struct {
 	Reason string `json:"reason,omitzero"`
 	// DropQueue takes back every task that waits as well. Without it the next one begins.
 	DropQueue bool `json:"drop_queue,omitzero"`
+}
+
+// DeleteBody deletes the session; it may be left out.
+type DeleteBody struct {
+	// Force aborts the running task first. Without it a session that runs one is not deleted.
+	Force bool `json:"force,omitzero"`
 }
 
 // WithdrawBody names a task that waits for its turn, or to be added to the running one.
@@ -210,7 +219,7 @@ func (c *Command) Validate() error {
 			return missing("withdraw")
 		}
 		return ValidateName("task_id", c.Withdraw.TaskID)
-	case CommandWake, CommandRetryNow:
+	case CommandWake, CommandRetryNow, CommandDelete:
 		return nil
 	}
 	return &Error{Code: CodeInvalid, Field: "type", Message: "unknown command type " + string(c.Type)}

@@ -34,7 +34,7 @@ var documents = map[string]any{
 	"task_result": schemas.TaskResult{}, "task_tool_call": schemas.TaskToolCall{}, "task_usage": schemas.TaskUsage{},
 	"deadline_body": schemas.DeadlineBody{},
 	"input_turn":    schemas.InputTurn{}, "input_part": schemas.InputPart{},
-	"set_body": schemas.SetBody{}, "withdraw_body": schemas.WithdrawBody{},
+	"set_body": schemas.SetBody{}, "withdraw_body": schemas.WithdrawBody{}, "delete_body": schemas.DeleteBody{},
 	"task_failure": schemas.TaskFailure{}, "turn_error_info": schemas.TurnErrorInfo{},
 }
 

@@ -102,6 +102,9 @@ func (*TaskQueued) Kind() Kind { return KindTaskQueued }
 func (*TaskDequeued) Kind() Kind { return KindTaskDequeued }
 
 // Kind names the payload on the wire.
+func (*SessionDeleted) Kind() Kind { return KindSessionDeleted }
+
+// Kind names the payload on the wire.
 func (*TaskEnd) Kind() Kind { return KindTaskEnd }
 
 // Kind is the type the payload came with.
@@ -176,6 +179,8 @@ func newPayload(k Kind) Payload {
 		return new(TaskQueued)
 	case KindTaskDequeued:
 		return new(TaskDequeued)
+	case KindSessionDeleted:
+		return new(SessionDeleted)
 	case KindTaskEnd:
 		return new(TaskEnd)
 	}

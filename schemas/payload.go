@@ -45,6 +45,7 @@ const (
 	KindTaskQueued       Kind = "task_queued"
 	KindTaskDequeued     Kind = "task_dequeued"
 	KindTaskEnd          Kind = "task_end"
+	KindSessionDeleted   Kind = "session_deleted"
 )
 
 // Payload is the content of a message. The types of this file and *[Unknown] implement it.
@@ -520,6 +521,14 @@ const (
 	// CauseImport: the imported trace ends in the middle of the task.
 	CauseImport = "import"
 )
+
+// SessionDeleted is the last message of a session: everything of it is about to be deleted. It is
+// part of the record alone; who follows the session may see it before it is gone.
+type SessionDeleted struct {
+	// CommandID is the command that asked for it.
+	CommandID string         `json:"command_id"`
+	Extra     jsontext.Value `json:",embed"`
+}
 
 // TaskQueued says that a task waits: for its turn, or for the running one's next request. It
 // stands behind its command's outcome, in the record alone.

@@ -146,7 +146,7 @@ func (v *TurnView) settles(e Entry) bool {
 	case *BudgetExceeded, *LoopDetected:
 		return false
 	case nil, *Unknown, *CommandOutcome, *Checkpoint, *Subagent, *SessionMeta, *OwnerChanged, *SessionChanged,
-		*TaskQueued, *TaskDequeued, *SessionImported:
+		*TaskQueued, *TaskDequeued, *SessionDeleted, *SessionImported:
 		return false // may stand anywhere
 	}
 	return true

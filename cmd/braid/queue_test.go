@@ -188,3 +188,51 @@ func TestRunFlags(t *testing.T) {
 		}
 	}
 }
+
+// A session is deleted over HTTP: watchers are told, in either view, and it is gone.
+func TestDeleteOverHTTP(t *testing.T) {
+	b := newBusySession(t)
+	b.await("a question", func(s shown) bool { return len(s.Pending) == 1 })
+	b.refused(schemas.CodeTaskInProgress, http.MethodDelete, b.path, nil)
+	b.refused(schemas.CodeInvalid, http.MethodDelete, b.path+"?force=yes", nil)
+	var watching sync.WaitGroup
+	started := make(chan struct{}, 2)
+	for _, view := range []string{"stream", "turns"} {
+		watching.Go(func() {
+			last, came := "", false
+			err := b.api.followOnce(context.Background(), b.path+"/stream?view="+view, "", func(e event) error {
+				if last = e.name; !came {
+					came = true
+					started <- struct{}{}
+				}
+				return nil
+			})
+			if last != "session_deleted" {
+				t.Errorf("view %s ends with %q, %v", view, last, err)
+			}
+		})
+	}
+	<-started
+	<-started
+	status := func() int {
+		response, err := b.api.do(context.Background(), http.MethodDelete, b.path+"?force=true", nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response.Body.Close()
+		return response.StatusCode
+	}
+	if got := status(); got != http.StatusAccepted {
+		t.Errorf("delete: %d", got)
+	}
+	watching.Wait()
+	for end := time.Now().Add(30 * time.Second); status() != http.StatusNoContent; {
+		if time.Now().After(end) {
+			t.Fatal("the session is not deleted")
+		}
+	}
+	b.refused(schemas.CodeUnknownSession, http.MethodGet, b.path, nil)
+	b.refused(schemas.CodeUnknownSession, http.MethodGet, b.path+"/stream", nil)
+	b.refused(schemas.CodeDeleted, http.MethodPost, b.path+"/tasks", map[string]any{"prompt": "hello?"})
+	b.refused(schemas.CodeDeleted, http.MethodPost, "/v1/sessions", map[string]any{"id": "s", "model": "shell/demo"})
+}

@@ -213,6 +213,8 @@ func (l *line) event(p schemas.Payload) {
 		if p.Steers {
 			l.name("steers", "true")
 		}
+	case *schemas.SessionDeleted:
+		l.add(p.CommandID)
 	case *schemas.TaskDequeued:
 		l.add(p.TaskID, string(p.Cause))
 	case *schemas.TaskEnd:

@@ -182,6 +182,8 @@ func parseEvent(a *args) schemas.Payload {
 		return &schemas.TaskQueued{TaskID: a.next(), Task: schemas.TaskBody{Prompt: a.next()}, Steers: a.take("steers") != ""}
 	case schemas.KindTaskDequeued:
 		return &schemas.TaskDequeued{TaskID: a.next(), Cause: schemas.DequeueCause(a.next())}
+	case schemas.KindSessionDeleted:
+		return &schemas.SessionDeleted{CommandID: a.next()}
 	case schemas.KindTaskEnd:
 		return &schemas.TaskEnd{Status: schemas.StopReason(a.next()), Cause: a.take("cause")}
 	default: // of a newer version

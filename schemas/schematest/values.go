@@ -23,7 +23,7 @@ var enums = map[reflect.Type][]string{
 	reflect.TypeFor[schemas.ApprovalMode](): {"allow-all", "deny-all", "read-only", "always-ask"},
 	reflect.TypeFor[schemas.LoopAction]():   {"warn", "continue", "terminate"},
 	reflect.TypeFor[schemas.RecordState]():  {"queued", "started", "done", "withdrawn"},
-	reflect.TypeFor[schemas.CommandType]():  {"create", "import", "task", "wake", "approve", "abort", "set", "retry_now", "deadline", "steer", "withdraw"},
+	reflect.TypeFor[schemas.CommandType]():  {"create", "import", "task", "wake", "approve", "abort", "set", "retry_now", "deadline", "steer", "withdraw", "delete"},
 	reflect.TypeFor[schemas.WhenBusy]():     {"reject", "queue", "steer"},
 	reflect.TypeFor[schemas.Taken]():        {"started", "queued", "steering"},
 	reflect.TypeFor[schemas.DequeueCause](): {"started", "steering", "withdrawn"},
@@ -170,7 +170,7 @@ func Payloads() []schemas.Payload {
 		&schemas.CompactionBegin{}, &schemas.CompactionEnd{}, &schemas.Abort{}, &schemas.Subagent{},
 		&schemas.LoopDetected{}, &schemas.BudgetExceeded{}, &schemas.OwnerChanged{},
 		&schemas.SessionChanged{}, &schemas.SessionImported{}, &schemas.CommandOutcome{}, &schemas.Checkpoint{},
-		&schemas.TaskQueued{}, &schemas.TaskDequeued{}, &schemas.TaskEnd{},
+		&schemas.SessionDeleted{}, &schemas.TaskQueued{}, &schemas.TaskDequeued{}, &schemas.TaskEnd{},
 	}
 }
 

@@ -34,6 +34,8 @@ func (s *State) Apply(m schemas.Message) {
 		s.applyCheckpoint(p)
 	case *schemas.TokenUsage:
 		s.applyUsage(p)
+	case *schemas.SessionDeleted:
+		s.Deleted = true
 	case *schemas.TaskQueued:
 		s.applyQueued(p)
 	case *schemas.TaskDequeued:
@@ -92,11 +94,16 @@ func (s *State) applyOutcome(p *schemas.CommandOutcome) {
 		return
 	}
 	s.opener = p.CommandID
+	if p.Command == schemas.CommandDelete && !s.Deleting {
+		s.Deleting, s.deleter = true, p.CommandID
+	}
 	t := s.Task
 	if t == nil {
 		return
 	}
 	switch {
+	case p.Command == schemas.CommandDelete && !t.Aborting:
+		t.Aborting, t.AbortReason = true, deletedReason
 	case p.Command == schemas.CommandAbort:
 		t.Aborting, t.AbortReason = true, p.Message
 	case p.Command == schemas.CommandRetryNow && t.Request != nil:

@@ -115,6 +115,24 @@ func (w *world) checkInputs() {
 	}
 }
 
+// checkDeleted asserts that a session that is to be deleted comes to its last word.
+func (w *world) checkDeleted() {
+	if w.state.Deleting != w.state.Deleted {
+		w.t.Fatalf("the session is to be deleted, and is not\n%s", w.dump())
+	}
+	for i, e := range w.log {
+		if _, ok := e.Message.Payload.(*schemas.SessionDeleted); ok {
+			for _, after := range w.log[i+1:] {
+				switch after.Message.Payload.(type) {
+				case *schemas.CommandOutcome, *schemas.SessionDeleted, *schemas.SessionChanged:
+				default:
+					w.t.Fatalf("%s follows the last word\n%s", after.Message.Kind(), w.dump())
+				}
+			}
+		}
+	}
+}
+
 // checkOutcomes asserts that every command has one outcome in the log, however often it was
 // delivered.
 func (w *world) checkOutcomes() {

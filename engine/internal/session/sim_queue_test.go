@@ -30,6 +30,12 @@ func (w *world) promptMoves(m map[string]func(), faults bool) {
 		m["follow-up"] = func() { say(schemas.CommandTask, rapid.SampledFrom(busy).Draw(w.t, "when busy")) }
 		m["steer"] = func() { say(schemas.CommandSteer, "") }
 	}
+	if faults && rapid.IntRange(0, 9).Draw(w.t, "may be deleted") == 0 {
+		m["delete"] = func() {
+			force := rapid.Bool().Draw(w.t, "force")
+			w.command(schemas.CommandDelete, func(k *schemas.Command) { k.Delete = &schemas.DeleteBody{Force: force} })
+		}
+	}
 	if queue := w.state.Queue; faults && len(queue) > 0 {
 		m["withdraw"] = func() {
 			id := queue[rapid.IntRange(0, len(queue)-1).Draw(w.t, "withdrawn")].ID

@@ -342,5 +342,6 @@ func TestAnySchedule(t *testing.T) {
 		}
 		w.checkOutcomes()
 		w.checkPrompts()
+		w.checkDeleted()
 	})
 }

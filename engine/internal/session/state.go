@@ -41,6 +41,11 @@ type State struct {
 	// foreignCalls is the highest number among the ids of an imported trace's calls.
 	foreignCalls int
 
+	// Deleting is set once the session is to be deleted, Deleted once nothing more will be said.
+	Deleting, Deleted bool
+
+	// deleter is the command by which it is.
+	deleter string
 	// opener names the task a prompt opens: the command of the newest applied outcome, or the
 	// newest task to leave the queue.
 	opener string

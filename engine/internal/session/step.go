@@ -235,6 +235,7 @@ func (s *State) Step(now time.Time, event Event) Output {
 		for st.startNext() {
 			st.advance()
 		}
+		st.endSession()
 		st.keepDeadline()
 	}
 	return st.out
@@ -282,6 +283,8 @@ func (st *step) command(e CommandReceived) {
 		st.create(c)
 	case schemas.CommandTask, schemas.CommandSteer:
 		st.takeTask(e)
+	case schemas.CommandDelete:
+		st.deleteSession(e)
 	case schemas.CommandWithdraw:
 		st.outcome(e, schemas.CodeApplied, "")
 		st.dequeue(Queued{ID: c.Withdraw.TaskID}, schemas.DequeuedWithdrawn)
@@ -326,9 +329,14 @@ func (st *step) refuse(c *schemas.Command, at time.Time) *schemas.Error {
 	if st.Meta == nil {
 		return schemas.Errorf(schemas.CodeUnknownSession, "there is no session %s", st.Session.ID)
 	}
+	if st.Deleting && c.Type != schemas.CommandDelete {
+		return schemas.Errorf(schemas.CodeDeleted, "session %s is being deleted", st.Session.ID)
+	}
 	switch c.Type {
 	case schemas.CommandTask, schemas.CommandSteer:
 		return st.refuseTask(c)
+	case schemas.CommandDelete:
+		return st.refuseDelete(c.Delete)
 	case schemas.CommandWithdraw:
 		return st.refuseWithdrawal(c.Withdraw.TaskID)
 	case schemas.CommandAbort:
@@ -382,7 +390,7 @@ func (st *step) create(c *schemas.Command) {
 
 func (st *step) toolsListed(tools []schemas.ToolDefinition) {
 	st.listing = false
-	if st.Tools == nil {
+	if st.Tools == nil && !st.Deleted {
 		if tools == nil {
 			tools = []schemas.ToolDefinition{} // an empty list is a list
 		}

@@ -1,0 +1,45 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"braid/schemas"
+)
+
+// eventDeleted is the last event of a stream whose session is deleted.
+const eventDeleted = "session_deleted"
+
+// errDeleted ends a hub whose session is deleted.
+var errDeleted = errors.New("the session is deleted")
+
+// deleteSession deletes a session, or finishes what was begun before.
+func (g *Gateway) deleteSession(w http.ResponseWriter, r *http.Request) error {
+	ref, err := g.session(r)
+	if err != nil {
+		return err
+	}
+	values, err := parameters(r, "force")
+	if err != nil {
+		return err
+	}
+	force := values.Get("force")
+	if values.Has("force") && force != "true" && force != "false" {
+		return &schemas.Error{Code: schemas.CodeInvalid, Field: "force", Message: "force must be true or false"}
+	}
+	err = g.accept(w, r, schemas.Command{
+		Type: schemas.CommandDelete, Session: ref, Delete: &schemas.DeleteBody{Force: force == "true"},
+	})
+	if errors.Is(err, &schemas.Error{Code: schemas.CodeDeleted}) {
+		w.WriteHeader(http.StatusNoContent)
+		return nil
+	}
+	return err
+}
+
+// gone reports that the session is deleted, as far as the end of its hub tells: its last message was
+// seen, or there is no such session any more.
+func gone(ctx context.Context, err error) bool {
+	return ctx.Err() == nil && (errors.Is(err, errDeleted) || errors.Is(err, &schemas.Error{Code: schemas.CodeUnknownSession}))
+}
