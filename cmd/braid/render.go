@@ -44,6 +44,9 @@ func (r *renderer) message(raw []byte, m schemas.Message) {
 		}
 	case *schemas.PartialToolCallOutput:
 		r.say(p.ToolCallID, "← "+r.names[p.ToolCallID], p.Output)
+		r.images(p.Images)
+	case *schemas.ImageURL:
+		r.images([]string{p.ImageURL})
 	case *schemas.RequestEnd:
 		if p.Status != schemas.StopCompleted {
 			r.line("! the request ended: %s %s", p.Status, p.ErrorMessage)

@@ -34,6 +34,7 @@ type runOptions struct {
 	approvalTimeout time.Duration
 	session         string // an existing one
 	whenBusy        string
+	input           inputFlags
 }
 
 // The views of a run.
@@ -73,6 +74,7 @@ func runCommand() *cobra.Command {
 	cmd.Flags().StringVar(&o.model, "model", "shell/demo", "what to run on, as provider/model")
 	cmd.Flags().StringArrayVar(&o.fallback, "fallback", nil, "what goes on when the model can't, as provider/model; repeat it for more, in order")
 	cmd.Flags().StringVar(&o.approve, "approve", string(schemas.ApproveReadOnly), "read-only, always-ask, allow-all or deny-all")
+	o.input.register(cmd.Flags())
 	cmd.Flags().StringVar(&o.system, "system", "", "system prompt")
 	cmd.Flags().IntVar(&o.limits.MaxTurns, "max-turns", 0, fmt.Sprintf("turns the task may take, -1 for any number (default %d)", schemas.DefaultMaxTurns))
 	cmd.Flags().Int64Var(&o.limits.MaxTokensTask, "max-tokens", 0, "tokens the task may use, 0 for any number; the request that goes over is the last")
@@ -124,9 +126,14 @@ func (o *runOptions) run(ctx context.Context, prompt string, c console) (err err
 	if o.view != viewStream && o.view != viewTurns {
 		return cli.Usage("--view must be stream or turns")
 	}
-	if prompt == "" {
+	task, err := o.input.task(prompt)
+	if err != nil {
+		return err
+	}
+	if prompt == "" && len(o.input.images) == 0 {
 		return cli.Usage("the prompt is empty")
 	}
+	task.WhenBusy = schemas.WhenBusy(o.whenBusy)
 	if err := o.checkSession(); err != nil {
 		return err
 	}
@@ -148,7 +155,7 @@ func (o *runOptions) run(ctx context.Context, prompt string, c console) (err err
 	}
 	defer api.close()
 	r := &promptRun{api: api, console: c, show: newRenderer(c.out, o.json), log: zerolog.Nop()}
-	return r.run(ctx, o, prompt)
+	return r.run(ctx, o, task)
 }
 
 // promptRun is one prompt from its session's creation to the end of its task.
@@ -173,7 +180,7 @@ func (r *promptRun) ours(task string) bool { return r.task == "" || task == "" |
 // abortBound is how long an interrupted run waits for its task to end.
 const abortBound = 5 * time.Second
 
-func (r *promptRun) run(ctx context.Context, o *runOptions, prompt string) error {
+func (r *promptRun) run(ctx context.Context, o *runOptions, task *schemas.TaskBody) error {
 	if err := r.open(ctx, o); err != nil {
 		return err
 	}
@@ -182,8 +189,8 @@ func (r *promptRun) run(ctx context.Context, o *runOptions, prompt string) error
 		CommandID string        `json:"command_id"`
 		Taken     schemas.Taken `json:"taken"`
 	}
-	if err := r.api.call(ctx, r.path("tasks"), map[string]any{"prompt": prompt, "when_busy": o.whenBusy}, &started); err != nil {
-		return fmt.Errorf("start the task: %w", err)
+	if err := r.api.call(ctx, r.path("tasks"), task, &started); err != nil {
+		return fmt.Errorf("start the task: %s%w", atField(err), err)
 	}
 	if started.Taken != schemas.TakenSteering {
 		r.task = started.CommandID

@@ -118,6 +118,7 @@ func (r *renderer) turn(raw []byte, e schemas.TurnEvent) {
 		if d.Content != "" {
 			r.line("%s", strings.TrimSuffix(d.Content, "\n"))
 		}
+		r.images(d.Images)
 	case *schemas.LoopDetectionInfo:
 		r.line("! the model repeats itself (%s, %d times)", d.Kind, d.Repetitions)
 	case *schemas.BudgetExceededInfo:

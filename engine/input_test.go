@@ -1,0 +1,71 @@
+package engine
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"braid/bus"
+	"braid/bus/bustest"
+	"braid/llm"
+	"braid/llm/scripted"
+	"braid/schemas"
+	"braid/schemas/schematest"
+)
+
+// Pictures of many megabytes go all the way: through the broker, whose messages hold one, to the model,
+// into the trace and out of it again.
+func TestLargePictures(t *testing.T) {
+	t.Parallel()
+	script, err := scripted.Parse([]byte("turns: [{expect: {input: [{}, {image: 7.0 MB}, {image: 7.0 MB}]}, steps: [{text: Two.}]}]"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	catalog, err := llm.NewCatalog(scripted.New(map[string]*scripted.Script{"m": script}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := bustest.Single(t)
+	h := &house{t: t, broker: b, conn: b.Conn(t), models: catalog}
+	h.engine("e1")
+	h.create("scripted/m", schemas.ApproveAll)
+	parts := []schemas.InputPart{
+		{Type: schemas.KindText, Text: "how many?"},
+		{Type: schemas.KindImageURL, ImageURL: schematest.Image("image/png", 7_000_000)},
+		{Type: schemas.KindImageURL, ImageURL: schematest.Image("image/webp", 7_000_000)},
+	}
+	o := h.send(schemas.Command{ID: "large", Type: schemas.CommandTask, Session: ref, Task: &schemas.TaskBody{
+		Input: []schemas.InputTurn{{Role: schemas.RoleUser, Content: parts}},
+	}})
+	if o.Code != schemas.CodeApplied {
+		t.Fatalf("%+v", o)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	defer cancel()
+	var images []string
+	var end *schemas.TaskEnd
+	after := schemas.Position{}
+	for end == nil {
+		page, err := h.conn.AskMessages(ctx, ref, o.Log, bus.MessagesArgs{After: after})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range page.Messages {
+			after = m.Position
+			switch p := m.Message.Payload.(type) {
+			case *schemas.ImageURL:
+				images = append(images, p.ImageURL)
+			case *schemas.TaskEnd:
+				end = p
+			}
+		}
+	}
+	if end.Status != schemas.StopCompleted {
+		t.Errorf("the task ended: %+v", end.ErrorInfo)
+	}
+	if !cmp.Equal(images, []string{parts[1].ImageURL, parts[2].ImageURL}) {
+		t.Errorf("the trace has %d pictures, or others", len(images))
+	}
+}
