@@ -199,6 +199,8 @@ func (l *line) event(p schemas.Payload) {
 		l.add(p.SessionID)
 	case *schemas.SessionChanged:
 		l.add(string(p.ApprovalMode))
+	case *schemas.SessionImported:
+		l.add(strconv.Itoa(p.Messages), strconv.Itoa(p.Visible))
 	case *schemas.OwnerChanged:
 		l.add(p.From, p.To)
 		l.name("cause", p.Cause)

@@ -172,6 +172,10 @@ func parseEvent(a *args) schemas.Payload {
 		return &schemas.BudgetExceeded{Unit: "tokens"}
 	case schemas.KindOwnerChanged:
 		return &schemas.OwnerChanged{From: cmp.Or(a.next(), "e1"), To: cmp.Or(a.next(), "e2"), Cause: cmp.Or(a.take("cause"), "lost")}
+	case schemas.KindSessionImported:
+		messages, _ := strconv.Atoi(a.next())
+		visible, _ := strconv.Atoi(a.next())
+		return &schemas.SessionImported{Messages: messages, Visible: visible, CommandID: "import"}
 	case schemas.KindSessionChanged:
 		return &schemas.SessionChanged{ApprovalMode: schemas.ApprovalMode(a.next())}
 	case schemas.KindCommandOutcome:

@@ -70,6 +70,7 @@ trace event subagent kid
 kid/grand: partial_text stop
 event owner_changed a b cause=handover
 event session_changed deny-all
+event session_imported 0 0
 trace event command_outcome c1
 trace event command_outcome c2 code=not_pending
 trace event checkpoint

@@ -41,6 +41,9 @@ func (s *State) Apply(m schemas.Message) {
 	case *schemas.TaskDequeued:
 		s.applyDequeued(p)
 	case *schemas.TaskEnd:
+		if s.Task != nil && s.importing != nil {
+			s.Task.Aborting = s.importing.aborted
+		}
 		s.endTask()
 	case *schemas.Text, *schemas.ImageURL, *schemas.InlineData:
 		if roleOf(p) == schemas.RoleUser {

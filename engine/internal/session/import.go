@@ -65,7 +65,11 @@ func (s *State) applyImported(m schemas.Message) {
 		return
 	}
 	switch p := m.Payload.(type) {
-	case *schemas.CommandOutcome, *schemas.Checkpoint, *schemas.OwnerChanged, *schemas.SessionChanged,
+	case *schemas.CommandOutcome:
+		if s.Task != nil && p.Command == schemas.CommandAbort && p.Code == schemas.CodeApplied {
+			s.Task.Aborting = true
+		}
+	case *schemas.Checkpoint, *schemas.OwnerChanged, *schemas.SessionChanged,
 		*schemas.ToolListReady, *schemas.MCPConnectBegin, *schemas.MCPConnectEnd,
 		*schemas.TaskQueued, *schemas.TaskDequeued:
 	case *schemas.SessionImported:
@@ -77,7 +81,7 @@ func (s *State) applyImported(m schemas.Message) {
 	case *schemas.TokenUsage:
 		s.Usage = p.Session
 	case *schemas.RequestBegin:
-		i.begun, i.aborted = true, false
+		s.goOn()
 		if s.Task == nil {
 			s.Task = &Task{}
 		}
@@ -85,13 +89,12 @@ func (s *State) applyImported(m schemas.Message) {
 		s.takeInputs()
 	case *schemas.Abort:
 		i.begun, i.aborted = true, true
-		s.endImported(true)
 	case *schemas.TaskEnd:
 		i.begun, i.aborted = false, false
-		s.endImported(false)
+		s.endImported(p.Status == schemas.StopAborted)
 	default:
 		if fromUser(m) {
-			i.begun, i.aborted = true, false
+			s.goOn()
 			i.inputs = append(i.inputs, m)
 			return
 		}
@@ -132,11 +135,21 @@ func (s *State) takeInputs() {
 	s.importing.inputs = nil
 }
 
+// goOn takes note that something of a task follows. A trace that says nothing else than abort of the
+// end of a task has come to the next one.
+func (s *State) goOn() {
+	i := s.importing
+	if i.aborted {
+		s.endImported(true)
+	}
+	i.begun, i.aborted = true, false
+}
+
 // endImported ends the task of the trace: what it leaves for the next one is what a task of our own
 // would.
 func (s *State) endImported(aborted bool) {
 	if s.Task != nil {
-		s.Task.Aborting = aborted
+		s.Task.Aborting = s.Task.Aborting || aborted
 	}
 	s.endTask()
 	s.takeInputs()

@@ -8,6 +8,9 @@ import (
 
 // limits are the session's, with defaults filled in.
 func (s *State) limits() schemas.Limits {
+	if s.importing != nil {
+		return s.importing.settings.Limits.WithDefaults()
+	}
 	if s.Meta == nil {
 		return schemas.Limits{}.WithDefaults()
 	}

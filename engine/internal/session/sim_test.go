@@ -343,5 +343,6 @@ func TestAnySchedule(t *testing.T) {
 		w.checkOutcomes()
 		w.checkPrompts()
 		w.checkDeleted()
+		w.checkImport()
 	})
 }
