@@ -1,0 +1,181 @@
+package session
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"braid/schemas"
+	"braid/schemas/schematest"
+)
+
+// importing begins an import of a trace and brings its first messages.
+func (p *play) importing(timeline string, first int) (rest TraceRead) {
+	p.command(schemas.Command{Type: schemas.CommandImport, Import: &schemas.ImportBody{Trace: "t"}})
+	read := TraceRead{Settings: schemas.SessionMeta{SessionID: "s", Provider: "pro", ModelID: "model", ApprovalMode: schemas.ApproveAsk}}
+	for _, e := range schematest.MustParse(timeline) {
+		read.Messages = append(read.Messages, e.Message)
+	}
+	read.Facts.Messages = len(read.Messages)
+	rest = read
+	rest.From, rest.Messages = first, read.Messages[first:]
+	if read.Messages = read.Messages[:first]; first > 0 {
+		p.do(read)
+	}
+	return rest
+}
+
+const twoCalls = `
+session_meta old
+user "look"
+event request_begin
+tool_call c7-1 look "{}"
+event approval_decision allow c7-1
+tool_call c7-4 look "{}"
+event approval_decision allow c7-4
+event request_end completed
+tool_call_output c7-4 "four"
+`
+
+// What comes meanwhile waits for the import's end, and the outcome is in the frame of the last
+// message.
+func TestCommandsWaitForAnImport(t *testing.T) {
+	p := newPlay(t)
+	rest := p.importing(twoCalls, 3)
+	p.task()
+	p.expect()
+	p.approve("c7-1", schemas.DecisionAllow)
+	p.expect()
+	if p.s.AtRest() || p.s.Busy() || p.s.Suspendable() || p.s.Pending() != nil {
+		t.Error("an import is at rest, or asks for something")
+	}
+	p.do(GaveUp{Message: "no"}).expect()
+	p.do(CheckpointDue{}).expect()
+	p.do(rest).expect(`call "look{}"`, "allow c7-1", `call "look{}"`, "allow c7-4", "end completed 1 0", `output "four"`,
+		`output "[the record ends before the output of this call; its outcome is unknown]" aborted`,
+		"abort the imported trace ends in the middle of this task", "task aborted import",
+		"outcome applied", "outcome applied", `text "go"`, "outcome not_pending",
+		"-> answer", "session.DropTrace", "-> answer", "-> answer", "-> list tools")
+	if p.s.Meta.SessionID != "s" || p.s.Mode != schemas.ApproveAsk {
+		t.Errorf("it runs on %+v, mode %s", p.s.Meta, p.s.Mode)
+	}
+}
+
+// Ids of new calls differ from all of the trace, also those of this owner's own shape.
+func TestCallsAfterAnImportHaveNewIDs(t *testing.T) {
+	p := newPlay(t)
+	p.do(p.importing(twoCalls, 2))
+	p.task().do(ToolsListed{}).call("look", "{}")
+	if id := p.s.Task.Request.Calls[0].ToolCallID; id != "c7-5" {
+		t.Errorf("the new call is %s", id)
+	}
+	// An owner that comes later gives out ids as if it were the first, behind those of the trace.
+	folded := New(p.s.Session)
+	for _, m := range p.log {
+		folded.Apply(m)
+	}
+	folded.Own(7)
+	if id := (&step{State: folded}).nextCallID(); id != "c7-5" {
+		t.Errorf("the next owner's is %s", id)
+	}
+}
+
+// The model gets ids that are names, each of one call, whatever the trace has; and its fidelity
+// only where it comes from.
+func TestImportedContext(t *testing.T) {
+	const trace = `
+session_meta old
+user "look"
+event request_begin
+tool_call "call.0" look "{}"
+tool_call "call.0 " look "{}"
+event request_end completed
+tool_call_output "call.0 " "second"
+tool_call_output "call.0" "first"
+user "in between"
+event request_begin
+tool_call "call.0" look "{}"
+user "while it speaks"
+event request_end completed
+user "while it runs"
+tool_call_output "call.0" "third"
+event request_begin
+text "lost"
+event request_end failed
+event request_begin attempt=2
+text "done"
+event request_end completed
+user "more"
+`
+	p := newPlay(t)
+	p.do(p.importing(trace, 0))
+	var got []string
+	for _, m := range p.s.Context {
+		line := renderMessage(m)
+		switch c := m.Payload.(type) {
+		case *schemas.ToolCall:
+			line += " " + c.ToolCallID
+		case *schemas.ToolCallOutput:
+			line += " " + c.ToolCallID
+		}
+		got = append(got, line)
+	}
+	want := []string{
+		`text "look"`, `call "look{}" i0-1`, `call "look{}" i1-1`, `output "first" i0-1`, `output "second" i1-1`,
+		`text "in between"`, `call "look{}" i2-1`, `output "third" i2-1`,
+		`text "while it speaks"`, `text "while it runs"`, `text "done"`, `text "more"`,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+	log := strings.Join(rendered(p.log), "\n")
+	if !strings.Contains(log, "call.0 ") {
+		t.Errorf("the log does not keep the ids\n%s", log)
+	}
+}
+
+func rendered(messages []schemas.Message) (lines []string) {
+	for _, m := range messages {
+		line, _ := schemas.Encode(m)
+		lines = append(lines, string(line))
+	}
+	return lines
+}
+
+// Fidelity is for the provider that gave it.
+func TestFidelityOfAnImport(t *testing.T) {
+	for provider, want := range map[string]string{"pro": `{"signature":"x"}`, "other": ""} {
+		p := newPlay(t)
+		read := p.importing("session_meta old\nevent request_begin\nthinking \"hm\"\nevent request_end completed", 0)
+		read.Messages[0].Payload.(*schemas.SessionMeta).Provider = provider
+		read.Messages[2].Payload.(*schemas.Thinking).Fidelity = []byte(`{"signature":"x"}`)
+		p.do(read)
+		if got := string(p.s.Context[0].Payload.(*schemas.Thinking).Fidelity); got != want {
+			t.Errorf("under another model of %s: fidelity %s", provider, got)
+		}
+	}
+}
+
+// A trace that can't be read any more makes no session; what waited behind it is told so, and the
+// session can be made after all.
+func TestImportRefusedInTheMiddle(t *testing.T) {
+	p := newPlay(t)
+	p.importing(twoCalls, 5)
+	p.task()
+	p.do(TraceRefused{schemas.Errorf(schemas.CodeNotFound, "gone")})
+	p.expect("outcome not_found", "outcome unknown_session", "-> answer", "session.DropTrace", "-> answer")
+	folded := New(p.s.Session)
+	for _, m := range p.log {
+		folded.Apply(m)
+	}
+	for name, s := range map[string]*State{"the owner": p.s, "the fold": folded} {
+		if s.Meta != nil || s.Task != nil || len(s.Context) > 0 || !s.AtRest() {
+			t.Errorf("%s has %+v", name, s)
+		}
+	}
+	p.do(p.importing(twoCalls, 0))
+	if p.s.Meta == nil {
+		t.Error("a second import makes no session")
+	}
+}
