@@ -100,6 +100,10 @@ func TestUsersCanDoTheirWork(t *testing.T) {
 	for range 2 { // the repeat takes back what it had stored beside the command
 		must(t, "gateway: send a command", second(gateway.SendCommand(ctx, sent)))
 	}
+	trace, err := gateway.PutTrace(ctx, session, strings.NewReader("{}\n"))
+	must(t, "gateway: store a trace", err)
+	must(t, "engine: read a trace", second(engine.ReadTrace(ctx, session, trace)))
+	must(t, "gateway: drop a trace", gateway.DropTrace(ctx, session, trace))
 	wake := onlyWake(ctx, t, engine)
 	commands, err := engine.ReadCommands(ctx, session, 0, wake.Sequence)
 	if err != nil || len(commands) != 1 || commands[0].Invalid != nil {

@@ -133,7 +133,7 @@ func (d *double) apply(ctx context.Context, c bus.StoredCommand) error {
 	s := d.sessions[c.Session]
 	d.mu.Unlock()
 	if s == nil {
-		if c.Type != schemas.CommandCreate {
+		if !c.Type.Creates() {
 			return d.conn.Reply(c, schemas.Outcome{CommandID: c.ID, Sequence: c.Sequence, Code: schemas.CodeUnknownSession})
 		}
 		s = d.own(c.Session)
@@ -199,6 +199,8 @@ func (s *owned) apply(ctx context.Context, c bus.StoredCommand) (schemas.Outcome
 		case schemas.CommandCreate:
 			provider, model, _ := schemas.SplitModel(c.Create.Model)
 			frame = append(frame, schemas.NewTraceOnly(now, &schemas.SessionMeta{SessionID: s.ref.ID, Provider: provider, ModelID: model}))
+		case schemas.CommandImport:
+			frame = append(frame, schemas.NewTraceOnly(now, &schemas.SessionMeta{SessionID: s.ref.ID, Provider: "shell", ModelID: "demo"}))
 		case schemas.CommandTask:
 			s.aborted = false
 			frame = append(frame, schemas.NewTraceOnly(now, schemas.UserText(c.Task.Prompt)), schemas.New(now, &schemas.RequestBegin{}))
@@ -222,7 +224,7 @@ func (s *owned) apply(ctx context.Context, c bus.StoredCommand) (schemas.Outcome
 
 func (s *owned) judge(c bus.StoredCommand) schemas.Code {
 	switch c.Type {
-	case schemas.CommandCreate:
+	case schemas.CommandCreate, schemas.CommandImport:
 		if len(s.entries) > 0 {
 			return schemas.CodeSessionExists
 		}

@@ -1,0 +1,62 @@
+package trace
+
+import (
+	"context"
+	"testing"
+
+	"braid/schemas"
+)
+
+// What an imported trace says of commands, failures and tokens was elsewhere, at another time: it
+// is in no index. What it says of the session's course is the session's.
+func TestImportedMessages(t *testing.T) {
+	s, b := open(t, Options{}), newScript()
+	ctx := context.Background()
+	outcome := func(id string, sequence uint64, command schemas.CommandType) *schemas.CommandOutcome {
+		return &schemas.CommandOutcome{CommandID: id, Sequence: sequence, Command: command, Code: schemas.CodeApplied}
+	}
+	used := &schemas.TokenUsage{Session: schemas.TokenCounts{Total: 50}, Request: schemas.TokenCounts{Total: 50}}
+	failed := &schemas.RequestEnd{Status: schemas.StopFailed, ErrorMessage: "long ago"}
+	state := func() SessionInfo {
+		t.Helper()
+		info, found, err := s.Session(bob)
+		if err != nil || !found {
+			t.Fatalf("%v, %v", found, err)
+		}
+		return info
+	}
+	apply(t, s, b, b.frame(bob,
+		&schemas.SessionImported{Messages: 9, Visible: 9, CommandID: "import", Sequence: 7, Settings: *meta("new")},
+		outcome("old", 9, schemas.CommandImport), meta("old"), &schemas.TaskQueued{TaskID: "q"}, prompt("hello"), &schemas.RequestBegin{},
+		schemas.NewToolCall("c1", "sh", "{}")))
+	if got := state(); got.State != StateRunning {
+		t.Errorf("in the middle of the import it is %s", got.State)
+	}
+	apply(t, s, b, b.frame(bob, used, failed, &schemas.Unknown{Of: "later", Raw: []byte(`{"type":"later"}`)},
+		&schemas.TaskEnd{Status: schemas.StopFailed}, outcome("import", 7, schemas.CommandImport)))
+	got := state()
+	if got.State != StateIdle || got.Model != meta("new").Provider+"/new" || got.Title != "hello" || got.Usage.Total != 50 {
+		t.Errorf("%+v", got)
+	}
+	if _, found, err := s.Outcome(bob, "old"); found || err != nil {
+		t.Errorf("a command of the trace has an outcome: %v, %v", found, err)
+	}
+	if _, found, err := s.Outcome(bob, "import"); !found || err != nil {
+		t.Errorf("the import has none: %v, %v", found, err)
+	}
+	if rows, err := s.Usage(ctx, bob.Project, 0, DayOf(noon)+1); err != nil || len(rows) != 0 {
+		t.Errorf("usage %+v, %v", rows, err)
+	}
+	page, err := s.Errors(ctx, bob.Project, Paging{Limit: 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range page.Failures {
+		if f.Message == "long ago" {
+			t.Errorf("a failure of the trace: %+v", f)
+		}
+	}
+	if _, found, err := s.Call(bob, "c1"); !found || err != nil {
+		t.Errorf("a call of the trace is not found: %v, %v", found, err)
+	}
+}
