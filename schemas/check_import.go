@@ -50,7 +50,10 @@ func (c *Checker) addImported(e Entry) bool {
 	if !e.Message.Recorded() {
 		c.out.breach(RuleRecordedOnly, "%s in an imported trace", e.Message.Kind())
 	}
-	if p, ok := e.Message.Payload.(*ToolCall); ok {
+	switch p := e.Message.Payload.(type) {
+	case *RequestBegin:
+		c.own.requested = true
+	case *ToolCall:
 		c.own.calls[p.ToolCallID] = &call{id: p.ToolCallID, at: e.Position, foreign: true, blamed: true}
 	}
 	return true

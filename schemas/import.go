@@ -80,6 +80,7 @@ type TraceCheck struct {
 	meta     *SessionMeta
 	imported int  // messages that still belong to an import the trace itself holds
 	open     bool // a request is
+	begun    bool // a request has
 	facts    TraceFacts
 }
 
@@ -134,7 +135,7 @@ func (c *TraceCheck) Add(m Message) error {
 func (c *TraceCheck) check(m Message) error {
 	switch p := m.Payload.(type) {
 	case *RequestBegin:
-		c.open = true
+		c.open, c.begun = true, true
 	case *RequestEnd:
 		c.open = false
 	case *CompactionEnd:
@@ -146,16 +147,19 @@ func (c *TraceCheck) check(m Message) error {
 			return refuseTrace("a model_msg of the type %.80q is not known, and would be missing from the context", string(p.Of))
 		}
 	case *Text:
-		if p.Role != RoleUser && !c.open && p.StopReason != StopFailed {
+		if p.Role != RoleUser && !c.open && !c.earlier(m) && p.StopReason != StopFailed {
 			return refuseTrace("the model speaks outside of any request")
 		}
 	case *ToolCall, *Thinking, *InlineThinking:
-		if !c.open {
+		if !c.open && !c.earlier(m) {
 			return refuseTrace("%s stands outside of any request", m.Kind())
 		}
 	}
 	return nil
 }
+
+// earlier reports that the message can be of a turn that was given with the first prompt.
+func (c *TraceCheck) earlier(m Message) bool { return !c.begun && !m.Visible() }
 
 // Finish returns what the trace says of itself. The error is an *[Error]: there is no session_meta.
 func (c *TraceCheck) Finish() (TraceFacts, error) {

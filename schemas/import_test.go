@@ -36,6 +36,8 @@ func TestTraceCheck(t *testing.T) {
 		{"the notice that turns are used up", "session_meta s\ntext \"[reached max turns (3); stopping]\" stop_reason=failed", 0, ""},
 		{"a compaction that failed", "session_meta s\nevent compaction_begin\nevent request_begin\ntext \"b\"\nevent request_end failed\nevent compaction_end failed", 0, ""},
 		{"an import is one trace, whatever its session_meta", "event session_imported 2 2\nsession_meta old\nuser \"a\"\nevent task_end completed", 0, ""},
+		{"turns that were given with the first prompt", "trace session_meta s\ntrace user \"a\"\ntrace text \"b\"\ntrace tool_call A ls \"{}\"\ntrace tool_call_output A \"c\"\ntrace user \"d\"\nevent request_begin", 0, ""},
+		{"and behind it", "trace session_meta s\nevent request_begin\nevent request_end completed\ntrace text \"b\"", 4, "outside of any request"},
 		{"an empty file", "", -1, "no session_meta"},
 		{"nobody says what it ran on", "user \"a\"", 1, "before session_meta"},
 		{"two contexts", "session_meta s\nevent request_begin\nevent request_end failed\nsession_meta s", 4, "second session_meta"},

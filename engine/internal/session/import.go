@@ -21,6 +21,7 @@ type importing struct {
 	after      string               // who said the messages behind that
 	compacting bool
 	inputs     []schemas.Message // prompts since the last request began
+	requested  bool              // a request has begun
 	begun      bool              // something stands behind the last task_end
 	aborted    bool              // the last thing was an abort
 
@@ -82,6 +83,7 @@ func (s *State) applyImported(m schemas.Message) {
 		s.Usage = p.Session
 	case *schemas.RequestBegin:
 		s.goOn()
+		i.requested = true
 		if s.Task == nil {
 			s.Task = &Task{}
 		}
@@ -93,9 +95,9 @@ func (s *State) applyImported(m schemas.Message) {
 		i.begun, i.aborted = false, false
 		s.endImported(p.Status == schemas.StopAborted)
 	default:
-		if fromUser(m) {
+		if i.input(m) {
 			s.goOn()
-			i.inputs = append(i.inputs, m)
+			i.inputs = append(i.inputs, s.translate(m))
 			return
 		}
 		s.applyModel(s.translate(m))
@@ -117,17 +119,10 @@ func (s *State) skipCompaction(m schemas.Message) bool {
 	return true
 }
 
-// fromUser reports that the message is what somebody says to the model.
-func fromUser(m schemas.Message) bool {
-	switch p := m.Payload.(type) {
-	case *schemas.Text:
-		return p.Role == schemas.RoleUser
-	case *schemas.ImageURL:
-		return p.Role == schemas.RoleUser
-	case *schemas.InlineData:
-		return p.Role == schemas.RoleUser
-	}
-	return false
+// input reports that the message is what somebody says to the model, or an earlier turn that was
+// given with the first prompt.
+func (i *importing) input(m schemas.Message) bool {
+	return roleOf(m.Payload) == schemas.RoleUser || !i.requested && m.Type == schemas.TypeModel && !m.Visible()
 }
 
 func (s *State) takeInputs() {
