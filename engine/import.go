@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 
 	"braid/bus"
 	"braid/engine/internal/session"
@@ -53,6 +54,10 @@ func (r *runner) streamTrace(ctx context.Context, e session.ReadTrace) error {
 	} else if _, err := r.e.models.Open(read.Settings.Provider + "/" + read.Settings.ModelID); err != nil {
 		return err
 	}
+	read.Settings.FallbackModels = slices.DeleteFunc(slices.Clone(read.Settings.FallbackModels), func(model string) bool {
+		_, err := r.e.models.Open(model)
+		return err != nil // the trace had it elsewhere
+	})
 	return r.cutTrace(ctx, schemas.NewLineReader(bytes.NewReader(data)), e.From, read)
 }
 

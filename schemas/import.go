@@ -81,6 +81,7 @@ type TraceCheck struct {
 	imported int  // messages that still belong to an import the trace itself holds
 	open     bool // a request is
 	begun    bool // a request has
+	due      int  // calls of earlier turns that lack their output
 	facts    TraceFacts
 }
 
@@ -129,6 +130,14 @@ func (c *TraceCheck) Add(m Message) error {
 	if c.meta == nil && !nested {
 		return refuseTrace("%s stands before session_meta, which comes first in a trace", m.Kind())
 	}
+	if c.earlier(m) {
+		switch m.Payload.(type) {
+		case *ToolCall:
+			c.due++
+		case *ToolCallOutput:
+			c.due--
+		}
+	}
 	return c.check(m)
 }
 
@@ -165,6 +174,9 @@ func (c *TraceCheck) earlier(m Message) bool { return !c.begun && !m.Visible() }
 func (c *TraceCheck) Finish() (TraceFacts, error) {
 	if c.meta == nil {
 		return c.facts, refuseTrace("the trace has no session_meta")
+	}
+	if c.due > 0 {
+		return c.facts, refuseTrace("the trace ends in the midst of the turns that were given with the first prompt")
 	}
 	c.facts.Meta = *c.meta
 	return c.facts, nil

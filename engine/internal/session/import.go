@@ -20,8 +20,8 @@ type importing struct {
 	nested     schemas.Imported     // of an import that the trace itself holds
 	after      string               // who said the messages behind that
 	compacting bool
-	inputs     []schemas.Message // prompts since the last request began
-	requested  bool              // a request has begun
+	steering   bool              // the next prompt belongs to the task that runs
+	inputs     []schemas.Message // prompts that came while a request ran, or its tools
 	begun      bool              // something stands behind the last task_end
 	aborted    bool              // the last thing was an abort
 
@@ -72,7 +72,9 @@ func (s *State) applyImported(m schemas.Message) {
 		}
 	case *schemas.Checkpoint, *schemas.OwnerChanged, *schemas.SessionChanged,
 		*schemas.ToolListReady, *schemas.MCPConnectBegin, *schemas.MCPConnectEnd,
-		*schemas.TaskQueued, *schemas.TaskDequeued:
+		*schemas.TaskQueued:
+	case *schemas.TaskDequeued:
+		i.steering = p.Cause == schemas.DequeuedSteering
 	case *schemas.SessionImported:
 		i.after = modelOf(&p.Settings)
 	case *schemas.SessionMeta:
@@ -82,22 +84,19 @@ func (s *State) applyImported(m schemas.Message) {
 	case *schemas.TokenUsage:
 		s.Usage = p.Session
 	case *schemas.RequestBegin:
-		s.goOn()
-		i.requested = true
-		if s.Task == nil {
-			s.Task = &Task{}
-		}
-		s.beginRequest(p)
+		s.openImported()
+		own := *p
+		own.Model = cmp.Or(p.Model, i.model)
+		s.beginRequest(&own)
 		s.takeInputs()
 	case *schemas.Abort:
 		i.begun, i.aborted = true, true
 	case *schemas.TaskEnd:
-		i.begun, i.aborted = false, false
+		i.begun, i.aborted, i.steering = false, false, false
 		s.endImported(p.Status == schemas.StopAborted)
 	default:
-		if i.input(m) {
-			s.goOn()
-			i.inputs = append(i.inputs, s.translate(m))
+		if roleOf(m.Payload) == schemas.RoleUser {
+			s.importedPrompt(m)
 			return
 		}
 		s.applyModel(s.translate(m))
@@ -119,10 +118,32 @@ func (s *State) skipCompaction(m schemas.Message) bool {
 	return true
 }
 
-// input reports that the message is what somebody says to the model, or an earlier turn that was
-// given with the first prompt.
-func (i *importing) input(m schemas.Message) bool {
-	return roleOf(m.Payload) == schemas.RoleUser || !i.requested && m.Type == schemas.TypeModel && !m.Visible()
+// importedPrompt takes what somebody said to the model. Behind a turn that needs no answer more it
+// opens the next task, whether the trace says so or not.
+func (s *State) importedPrompt(m schemas.Message) {
+	i := s.importing
+	if t := s.Task; t != nil && t.Request != nil && t.Request.last() && !i.steering {
+		s.endTask()
+	}
+	i.steering = false
+	s.openImported()
+	switch r := s.Task.Request; {
+	case r == nil:
+	case r.Open || !r.quiet():
+		i.inputs = append(i.inputs, m)
+		return
+	default:
+		s.closeRequest()
+	}
+	s.Context = append(s.Context, m)
+}
+
+// last reports that no request follows by itself.
+func (r *Request) last() bool {
+	if r.Status == schemas.StopCompleted {
+		return len(r.Calls) == 0
+	}
+	return !r.Open && r.RetryInMS == 0 && r.Fallback == ""
 }
 
 func (s *State) takeInputs() {
@@ -130,24 +151,30 @@ func (s *State) takeInputs() {
 	s.importing.inputs = nil
 }
 
-// goOn takes note that something of a task follows. A trace that says nothing else than abort of the
-// end of a task has come to the next one.
-func (s *State) goOn() {
+// openImported takes note that something of a task follows. A trace that says nothing else than abort
+// of the end of a task has come to the next one.
+func (s *State) openImported() {
 	i := s.importing
 	if i.aborted {
 		s.endImported(true)
 	}
 	i.begun, i.aborted = true, false
+	if s.Task == nil {
+		s.Task = &Task{}
+	}
 }
 
 // endImported ends the task of the trace: what it leaves for the next one is what a task of our own
 // would.
 func (s *State) endImported(aborted bool) {
-	if s.Task != nil {
-		s.Task.Aborting = s.Task.Aborting || aborted
+	if t := s.Task; t != nil {
+		t.Aborting = t.Aborting || aborted
+		if t.Request != nil && len(s.importing.inputs) > 0 {
+			s.closeRequest()
+		}
 	}
-	s.endTask()
 	s.takeInputs()
+	s.endTask()
 }
 
 // translate returns the message as the context has it: with a call id that is a name and names one
@@ -243,17 +270,22 @@ func (st *step) importDone(code schemas.Code, message string) {
 // closeTrace ends the last task of a trace that does not say how it ended. One that was cut off in
 // the middle of a turn ends as if it had been interrupted there.
 func (st *step) closeTrace() {
-	i, t := st.importing, st.Task
+	i := st.importing
+	var r *Request
+	if st.Task != nil {
+		r = st.Task.Request
+	}
 	switch {
 	case !i.begun:
-		return
 	case i.aborted:
 		st.emit(&schemas.TaskEnd{Status: schemas.StopAborted, Cause: schemas.CauseUser})
-	case len(i.inputs) == 0 && t != nil && !t.Request.Open && t.Request.Status == schemas.StopCompleted && len(t.Request.Calls) == 0:
+	case r == nil || !r.last() || len(i.inputs) > 0:
+		st.cutOff()
+	case r.Status != schemas.StopCompleted:
+		st.emit(&schemas.TaskEnd{Status: r.Status, Cause: r.Failure.Kind, ErrorInfo: r.Failure})
+	case st.Committed == len(st.Context):
 		st.emit(&schemas.TaskEnd{Status: schemas.StopCompleted, Cause: schemas.CauseDone})
-	case len(i.inputs) == 0 && t != nil && !t.Request.Open && t.Request.Status != schemas.StopCompleted && t.Request.RetryInMS == 0:
-		st.emit(&schemas.TaskEnd{Status: t.Request.Status, Cause: t.Request.Failure.Kind, ErrorInfo: t.Request.Failure})
-	default:
+	default: // a prompt stands behind it
 		st.cutOff()
 	}
 }
@@ -261,7 +293,7 @@ func (st *step) closeTrace() {
 // cutOff ends a task in the middle of a turn. Nobody will ever know what became of calls that have
 // no output.
 func (st *step) cutOff() {
-	if t := st.Task; t != nil {
+	if t := st.Task; t != nil && t.Request != nil {
 		r := t.Request
 		if r.Open {
 			st.emit(&schemas.RequestEnd{Status: schemas.StopAborted, Attempt: r.Attempt})

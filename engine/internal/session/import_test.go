@@ -1,6 +1,7 @@
 package session
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 
@@ -124,7 +125,8 @@ user "more"
 	want := []string{
 		`text "look"`, `call "look{}" i0-1`, `call "look{}" i1-1`, `output "first" i0-1`, `output "second" i1-1`,
 		`text "in between"`, `call "look{}" i2-1`, `output "third" i2-1`,
-		`text "while it speaks"`, `text "while it runs"`, `text "done"`, `text "more"`,
+		`text "while it speaks"`, `text "while it runs"`, `text "done"`,
+		"text " + strconv.Quote(block(abortedMarker, abortedIntro, []string{"  [user_input]more[/user_input]", "  (It failed here.)"})),
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
@@ -149,9 +151,10 @@ func TestFidelityOfAnImport(t *testing.T) {
 		p := newPlay(t)
 		read := p.importing("session_meta old\nevent request_begin\nthinking \"hm\"\nevent request_end completed", 0)
 		read.Messages[0].Payload.(*schemas.SessionMeta).Provider = provider
+		read.Messages[0].Payload.(*schemas.SessionMeta).ModelID = "model"
 		read.Messages[2].Payload.(*schemas.Thinking).Fidelity = []byte(`{"signature":"x"}`)
 		p.do(read)
-		if got := string(p.s.Context[0].Payload.(*schemas.Thinking).Fidelity); got != want {
+		if got := string(p.s.input("pro/model")[0].Payload.(*schemas.Thinking).Fidelity); got != want {
 			t.Errorf("under another model of %s: fidelity %s", provider, got)
 		}
 	}

@@ -63,7 +63,7 @@ func (w *world) importTrace(trace []schemas.Message, facts schemas.TraceFacts) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	w.own("")
+	w.own("", "lost")
 	from := -1
 	for w.state.Meta == nil || len(w.unstored) > 0 {
 		switch rapid.IntRange(0, 3).Draw(w.t, "step of the import") {
@@ -72,7 +72,6 @@ func (w *world) importTrace(trace []schemas.Message, facts schemas.TraceFacts) {
 		case 1:
 			if rapid.IntRange(0, 5).Draw(w.t, "the owner dies") == 0 {
 				w.die()
-				w.own("dead")
 				from = -1
 			}
 		default:
