@@ -13,6 +13,9 @@ import (
 // checkImport makes another session of the trace, whole or cut off anywhere, under owners that die.
 // A whole one has the same context; any keeps the rules, and its owner is at rest.
 func (w *world) checkImport() {
+	if w.state.Deleting {
+		return // nobody exports it any more
+	}
 	var trace []schemas.Message
 	for _, e := range w.log {
 		if e.Message.Recorded() {
