@@ -3,6 +3,7 @@ package schemas
 import (
 	"bytes"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"io"
 	"net/url"
@@ -106,7 +107,7 @@ func checkBase64(data string) (head []byte, err error) {
 		if readErr == nil {
 			_, readErr = io.Copy(io.Discard, r)
 		}
-		if readErr == nil || readErr == io.EOF || readErr == io.ErrUnexpectedEOF && len(data)%4 == 0 {
+		if readErr == nil || errors.Is(readErr, io.EOF) || errors.Is(readErr, io.ErrUnexpectedEOF) && len(data)%4 == 0 {
 			return head, nil
 		}
 	}

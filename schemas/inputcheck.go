@@ -2,6 +2,7 @@ package schemas
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -321,7 +322,7 @@ func tooLarge(field, format string, args ...any) error {
 
 // at is an error of this package as one of that field; nil if there is none.
 func at(field string, err error) error {
-	if e, ok := err.(*Error); ok {
+	if e, ok := errors.AsType[*Error](err); ok {
 		return &Error{Code: e.Code, Field: field, Message: e.Message}
 	}
 	return err
