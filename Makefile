@@ -65,6 +65,9 @@ soak: ## strike at running processes at random for SOAK, and try many schedules 
 	go test ./engine/internal/schedule -timeout 0 -count 1 -orders 3000 -seed $$RANDOM
 	go test ./internal/systemtest -run Chaos -timeout 0 -count 1 -v -args -chaos $(SOAK)
 
+mutants: ## break each guarantee on purpose, see it noticed, and write docs/mutants.md: half an hour
+	go test ./internal/mutation -run 'TestMutants$$' -timeout 0 -count 1 -parallel 2 -v -args -mutants -write
+
 verify: ## check formatting, modules and scripts: quick, before a commit
 	.ci/verify
 
@@ -74,4 +77,4 @@ ci: ## run what continuous integration runs
 clean: ## remove what the other targets made
 	rm -rf bin coverage
 
-.PHONY: help run build test test-short lint lint-fix fuzz bench bench-compare cover interop soak verify ci clean
+.PHONY: help run build test test-short lint lint-fix fuzz bench bench-compare cover interop soak mutants verify ci clean
