@@ -76,7 +76,7 @@ func TestImport(t *testing.T) {
 	w.must(201, "POST", "/v1/sessions/import?id=import&lenient=true", traceMeta+"\n"+tracePrompt[:30], ndjson)
 	// A session may have the name of the path.
 	w.must(200, "GET", "/v1/sessions/import", "")
-	if a := w.do("DELETE", "/v1/sessions/import", ""); a.status != http.StatusMethodNotAllowed {
-		t.Errorf("DELETE: %d", a.status)
+	if a := w.do("PUT", "/v1/sessions/import", ""); a.status != http.StatusMethodNotAllowed {
+		t.Errorf("PUT: %d", a.status)
 	}
 }
