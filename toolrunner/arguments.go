@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+	"github.com/google/jsonschema-go/jsonschema"
 
 	"braid/schemas"
 	"braid/toolrunner/internal/safetext"
@@ -22,11 +23,17 @@ const maxShownArguments = 800
 //
 // The error is a [schemas.Error] of code invalid, written for the model: it names the problem and
 // shows the arguments' beginning.
-func DecodeArguments(arguments string, v any) error {
+func DecodeArguments(arguments string, v any) error { return decodeArguments(arguments, nil, v) }
+
+// decodeArguments is [DecodeArguments] for arguments that must fit a schema too, if there is one.
+func decodeArguments(arguments string, schema *jsonschema.Resolved, v any) error {
 	if strings.TrimSpace(arguments) == "" {
 		arguments = "{}"
 	}
 	err := checkObject(arguments)
+	if err == nil && schema != nil {
+		err = checkSchema(arguments, schema)
+	}
 	if err == nil {
 		err = schemas.DecodeStrictJSON([]byte(arguments), v)
 	}
@@ -54,6 +61,36 @@ func checkObject(text string) error {
 		return errors.New("something follows the JSON object")
 	}
 	return nil
+}
+
+// checkSchema reports what in a JSON object does not fit a schema.
+func checkSchema(text string, schema *jsonschema.Resolved) error {
+	var value map[string]any
+	if err := schemas.DecodeJSON([]byte(text), &value); err != nil {
+		return err
+	}
+	if err := schema.Validate(value); err != nil {
+		return errors.New(schemaReason(err.Error()))
+	}
+	return nil
+}
+
+// schemaReason is a validation error without the path that led to it: "member /a/b: ..." instead of
+// one place in the schema after the other.
+func schemaReason(text string) string {
+	member := ""
+	for {
+		rest, nested := strings.CutPrefix(text, "validating ")
+		place, inner, ok := strings.Cut(rest, ": ")
+		if !nested || !ok {
+			break
+		}
+		if place != "root" {
+			member = "member " + strings.ReplaceAll(place, "/properties/", "/") + ": "
+		}
+		text = inner
+	}
+	return member + text
 }
 
 // reason is a decoding error in words that mean something to whoever wrote the JSON: no Go types.

@@ -1,13 +1,14 @@
 // Package toolrunner executes tools: for a session it never knows, on behalf of an engine it never
-// meets. Whoever has tools of their own calls [Serve]:
+// meets. Whoever has tools of their own makes them of functions and calls [Serve]:
 //
-//	hello := toolrunner.Tool{
-//		Definition: schemas.ToolDefinition{Name: "hello", Description: "Says hello.", Permission: schemas.PermissionRead},
-//		Run: func(ctx context.Context, call toolrunner.Call, out *toolrunner.Output) toolrunner.Result {
-//			fmt.Fprintln(out, "hello")
-//			return toolrunner.Result{}
-//		},
+//	type Greeting struct {
+//		Name string `json:"name" jsonschema:"who is greeted"`
 //	}
+//
+//	hello := toolrunner.Func("hello", "Greets somebody.",
+//		func(ctx context.Context, in Greeting, out io.Writer) (string, error) {
+//			return "hello, " + in.Name, nil
+//		}, toolrunner.ReadOnly)
 //	err := toolrunner.Serve(ctx, conn, toolrunner.ServeOptions{Tools: []toolrunner.Tool{hello}})
 //
 // # The life of a call

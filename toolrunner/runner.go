@@ -75,7 +75,7 @@ func NewRunner(options RunnerOptions) (*Runner, error) {
 	tools := make(map[string]Tool, len(options.Tools))
 	for _, tool := range options.Tools {
 		name := tool.Definition.Name
-		if err := schemas.ValidateName("tool", name); err != nil {
+		if err := errors.Join(schemas.ValidateName("tool", name), tool.err); err != nil {
 			return nil, fmt.Errorf("make a runner: %w", err)
 		}
 		if _, ok := tools[name]; ok {

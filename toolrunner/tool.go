@@ -7,13 +7,17 @@ import (
 	"braid/schemas"
 )
 
-// Tool is one thing a toolrunner can do.
+// Tool is one thing a toolrunner can do. [Func] makes one of a Go function; a Tool made by hand reads
+// its own arguments.
 type Tool struct {
 	Definition schemas.ToolDefinition
 	// Run does it. It writes its output as it comes, and returns soon after ctx is done: the
 	// cause is an abort, the call's timeout or the end of the toolrunner. A Run that does not is
 	// left behind after [Limits.Grace]. A panic in Run fails the call and nothing else.
 	Run func(ctx context.Context, call Call, out *Output) Result
+
+	// err is why this is no tool, see [Func].
+	err error
 }
 
 // Call is one use of a tool.
