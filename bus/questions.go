@@ -37,6 +37,8 @@ type SessionInfo struct {
 	Turns int    `json:"turns,omitzero"`
 	// TotalTokens is the session's use so far.
 	TotalTokens int64 `json:"total_tokens,omitzero"`
+	// TotalCostUSD is what that cost, as far as prices were known.
+	TotalCostUSD schemas.USD `json:"total_cost_usd,omitzero"`
 	// ApprovalMode and Limits are in force, defaults filled in.
 	ApprovalMode schemas.ApprovalMode `json:"approval_mode,omitzero"`
 	Limits       schemas.Limits       `json:"limits,omitzero"`

@@ -70,7 +70,8 @@ func (r *runner) refuse(c bus.StoredCommand) *schemas.Error {
 	return nil
 }
 
-// refuseModels says which of a new session's models does not exist; nil if all do.
+// refuseModels says which of a new session's models does not exist, or has no price though its session
+// may only cost so much; nil if all will do.
 func (r *runner) refuseModels(b *schemas.CreateBody) *schemas.Error {
 	for i, model := range append([]string{b.Model}, b.FallbackModels...) {
 		if _, err := r.e.models.Open(model); err != nil {
@@ -79,6 +80,9 @@ func (r *runner) refuseModels(b *schemas.CreateBody) *schemas.Error {
 				known.Field = schemas.FallbackField(i - 1)
 			}
 			return &known
+		}
+		if refused := r.e.prices.missing(model, b.Limits); refused != nil {
+			return refused
 		}
 	}
 	return nil

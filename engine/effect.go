@@ -136,13 +136,12 @@ func (r *runner) startModel(e session.CallModel) {
 	}
 	meta := r.state.Meta
 	provider, _, _ := schemas.SplitModel(e.Model) // validated when the session was created
-	model, err := r.e.models.Open(e.Model)
+	model, err := r.openModel(e.Model)
 	if err != nil {
-		known := asError(err)
 		r.spawn(func(context.Context) {
 			r.report(session.ModelEnded{
 				Request: e.Request, Status: schemas.StopFailed,
-				Failure: &schemas.ErrorInfo{Kind: llm.KindInput, Provider: provider, Message: known.Message},
+				Failure: &schemas.ErrorInfo{Kind: llm.KindInput, Provider: provider, Message: asError(err).Message},
 			})
 		})
 		return
@@ -154,8 +153,21 @@ func (r *runner) startModel(e session.CallModel) {
 	model = newImpatient(model, provider, meta.Limits)
 	r.spawn(func(context.Context) {
 		defer cancel()
-		r.callModel(ctx, model, request, e.Request)
+		r.callModel(ctx, model, e.Model, request, e.Request)
 	})
+}
+
+// openModel opens a model for the session. One without a price here is none for a session that may only
+// cost so much.
+func (r *runner) openModel(name string) (llm.Model, error) {
+	model, err := r.e.models.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	if refused := r.e.prices.missing(name, r.state.Meta.Limits); refused != nil {
+		return nil, refused
+	}
+	return model, nil
 }
 
 // request is what a model of the session is asked.
@@ -176,11 +188,11 @@ func (r *runner) lostUsage() schemas.TokenCounts {
 	if model, err := r.e.models.Open(name); err == nil {
 		request = request.For(model.Info())
 	}
-	return llm.EstimateUsage(request, said)
+	return r.e.prices.priced(name, llm.EstimateUsage(request, said))
 }
 
-// callModel makes the call and reports its end.
-func (r *runner) callModel(ctx context.Context, model llm.Model, request llm.Request, id uint64) {
+// callModel makes the call and reports its end, with what it cost by the price of the model's name.
+func (r *runner) callModel(ctx context.Context, model llm.Model, name string, request llm.Request, id uint64) {
 	var said []schemas.Message
 	outcome := model.Stream(ctx, request, func(m schemas.Message) error {
 		if !m.Partial() {
@@ -197,6 +209,7 @@ func (r *runner) callModel(ctx context.Context, model llm.Model, request llm.Req
 	})
 	ended := session.ModelEnded{Request: id, Status: outcome.Status, Jitter: r.e.jitter()}
 	ended.Usage, ended.Estimated = llm.Used(request.For(model.Info()), outcome, said)
+	ended.Usage = r.e.prices.priced(name, ended.Usage)
 	if outcome.Error != nil {
 		info := outcome.Error.Info()
 		ended.Failure, ended.RetryAfter = &info, outcome.Error.RetryAfter

@@ -25,6 +25,8 @@ type Options struct {
 	Conn   *bus.Conn
 	Trace  *trace.Store
 	Models *llm.Catalog
+	// Prices are what these cost; one without a price costs nothing that anybody counts.
+	Prices Prices
 	// Instance names the engine; it must be new at each start. Default: random.
 	Instance string
 	// MaxSessions is how many sessions may be in motion here at once; default 1024.
@@ -91,6 +93,7 @@ type Engine struct {
 	conn     *bus.Conn
 	store    *trace.Store
 	models   *llm.Catalog
+	prices   Prices
 	policy   *policy.Policy
 	log      zerolog.Logger
 	instance string
@@ -132,7 +135,7 @@ func Start(ctx context.Context, o Options) (*Engine, error) {
 		o.MaxSessions = defaultMaxSessions
 	}
 	e := &Engine{
-		conn: o.Conn, store: o.Trace, models: o.Models, policy: o.Policy, instance: o.Instance, room: o.MaxSessions,
+		conn: o.Conn, store: o.Trace, models: o.Models, prices: o.Prices, policy: o.Policy, instance: o.Instance, room: o.MaxSessions,
 		jitter: o.Jitter, timing: o.Timing.withDefaults(), log: o.Log.With().Str("engine", o.Instance).Logger(),
 	}
 	e.mu.runners = map[schemas.SessionRef]*runner{}

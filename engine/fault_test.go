@@ -268,7 +268,7 @@ func TestModelClosesItsSegmentLate(t *testing.T) {
 	r.stream = make(chan session.Event, 1) // room for the start alone
 	ctx, cancel := context.WithCancel(r.ctx)
 	var done sync.WaitGroup
-	done.Go(func() { r.callModel(ctx, model, llm.Request{}, 1) })
+	done.Go(func() { r.callModel(ctx, model, "p/m", llm.Request{}, 1) })
 	for len(r.stream) == 0 {
 		runtime.Gosched()
 	}

@@ -199,9 +199,7 @@ func (r *runner) fold(ctx context.Context) error {
 			imported := r.state.Imported(m)
 			r.state.Apply(m)
 			if p, ok := m.Payload.(*schemas.CommandOutcome); ok && !imported {
-				r.outcomes[p.CommandID] = schemas.Outcome{
-					CommandID: p.CommandID, Sequence: p.Sequence, Code: p.Code, Message: p.Message, Field: p.Field, Taken: p.Taken, Log: f.Sequence,
-				}
+				r.outcomes[p.CommandID] = p.Outcome(f.Sequence)
 			}
 		}
 	}

@@ -137,7 +137,7 @@ func (e *Engine) info(s trace.SessionInfo) bus.SessionInfo {
 	out := bus.SessionInfo{
 		Session: s.Session, Agent: s.Agent, Model: s.Model, FallbackModels: s.FallbackModels, ActiveModel: s.ActiveModel, State: stateText(s.State),
 		Created: schemas.FormatTime(s.Created), LastActivity: schemas.FormatTime(s.LastActivity),
-		Title: s.Title, Tasks: int(s.Tasks), Turns: int(s.Turns), TotalTokens: s.Usage.Total,
+		Title: s.Title, Tasks: int(s.Tasks), Turns: int(s.Turns), TotalTokens: s.Usage.Total, TotalCostUSD: s.Usage.CostUSD,
 		ApprovalMode: s.Mode, Limits: s.Limits.WithDefaults(), ApprovalTimeoutMS: s.ApprovalTimeoutMS,
 		Epoch: s.Head.Epoch, LastSequence: s.Head.Sequence,
 	}

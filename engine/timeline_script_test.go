@@ -31,6 +31,7 @@ type stage struct {
 	engines  map[string]*Engine
 	hands    map[string]*hand
 	commands timelinetest.Commands
+	prices   Prices
 }
 
 func newStage(t *testing.T, archive *txtar.Archive) *stage {
@@ -52,6 +53,16 @@ func newStage(t *testing.T, archive *txtar.Archive) *stage {
 	b := bustest.Single(t)
 	s.house = &house{t: t, broker: b, conn: b.Conn(t), models: catalog}
 	return s
+}
+
+// setPrices gives all engines a price list.
+func (s *stage) setPrices(list string) {
+	s.t.Helper()
+	prices, err := ParsePrices([]byte(list))
+	if err != nil {
+		s.t.Fatalf("prices.yaml: %v", err)
+	}
+	s.prices = prices
 }
 
 // fail ends the test with what has happened so far.
@@ -89,7 +100,7 @@ func (s *stage) play(c timelinetest.Cue) {
 	s.t.Helper()
 	switch c.Verb {
 	case "engine":
-		s.engines[c.Arg(0)] = s.killable(c.Arg(0), func(o *Options) { s.engineOptions(o, c.Options) })
+		s.engines[c.Arg(0)] = s.killable(c.Arg(0), func(o *Options) { o.Prices = s.prices; s.engineOptions(o, c.Options) })
 		s.t.Cleanup(func() { s.handOver(c.Arg(0)) })
 	case "kill":
 		s.engineNamed(c.Arg(0)).kill()

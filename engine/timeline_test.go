@@ -73,6 +73,7 @@ func compare(t *testing.T, want, got *txtar.Archive) {
 func play(t *testing.T, archive *txtar.Archive) *txtar.Archive {
 	t.Helper()
 	s := newStage(t, archive)
+	s.setPrices(timelinetest.Section(archive, "prices.yaml"))
 	s.perform(timelinetest.Section(archive, "script"))
 	s.curtain()
 	out := &txtar.Archive{Comment: archive.Comment}

@@ -82,6 +82,8 @@ func TestRefusals(t *testing.T) {
 		{"an id that is no name", "POST", sessions, `{"model":"shell/demo","id":"a.b"}`, nil, 400, schemas.CodeInvalid, "id"},
 		{"an unknown mode", "POST", sessions, `{"model":"shell/demo","approval_mode":"maybe"}`, nil, 400, schemas.CodeInvalid, "approval_mode"},
 		{"a limit that is none", "POST", sessions, `{"model":"shell/demo","limits":{"max_turns":-2}}`, nil, 400, schemas.CodeInvalid, "limits.max_turns"},
+		{"a budget in another form", "POST", sessions, `{"model":"shell/demo","limits":{"max_cost_task_usd":"0.25"}}`, nil, 400, schemas.CodeInvalid, "limits.max_cost_task_usd"},
+		{"a budget of less than there is", "POST", sessions, `{"model":"shell/demo","limits":{"max_cost_session_usd":1e-12}}`, nil, 400, schemas.CodeInvalid, "limits.max_cost_session_usd"},
 		{"a misspelt limit", "POST", sessions, `{"model":"shell/demo","limits":{"max_turn":2}}`, nil, 400, schemas.CodeInvalid, "limits.max_turn"},
 		{"a mode to set that nobody knows", "PATCH", one, `{"approval_mode":"maybe"}`, nil, 400, schemas.CodeInvalid, "approval_mode"},
 		{"nothing to set", "PATCH", one, `{}`, nil, 400, schemas.CodeInvalid, "approval_mode"},

@@ -24,6 +24,7 @@ type sessionView struct {
 	Tasks        int                   `json:"tasks"`
 	Turns        int                   `json:"turns"`
 	TotalTokens  int64                 `json:"total_tokens"`
+	TotalCostUSD schemas.USD           `json:"total_cost_usd,omitzero"`
 	Pending      []bus.PendingApproval `json:"pending"`
 	// ApprovalMode and Limits are in force, defaults filled in.
 	ApprovalMode schemas.ApprovalMode `json:"approval_mode,omitzero"`
@@ -38,7 +39,8 @@ func viewOf(info bus.SessionInfo) sessionView {
 	v := sessionView{
 		ID: info.Session.ID, Model: info.Model, Fallbacks: info.FallbackModels, ActiveModel: info.ActiveModel, Agent: info.Agent, State: newTaskState(info).name(),
 		Title: info.Title, Created: info.Created, LastActivity: info.LastActivity,
-		Tasks: info.Tasks, Turns: info.Turns, TotalTokens: info.TotalTokens, Pending: info.Pending, Queue: info.Queue,
+		Tasks: info.Tasks, Turns: info.Turns, TotalTokens: info.TotalTokens, TotalCostUSD: info.TotalCostUSD,
+		Pending: info.Pending, Queue: info.Queue,
 		ApprovalMode: info.ApprovalMode, ApprovalTimeoutMS: info.ApprovalTimeoutMS, Limits: info.Limits,
 	}
 	if v.Queue == nil {

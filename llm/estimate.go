@@ -21,12 +21,23 @@ func EstimateTokens(text string) int64 {
 // off may have cost its input, also if it has said nothing.
 func Used(req Request, o Outcome, emitted []schemas.Message) (counts schemas.TokenCounts, estimated bool) {
 	if o.Usage != nil {
-		return *o.Usage, false
+		return sane(*o.Usage), false
 	}
 	if len(emitted) == 0 && refused(o) {
 		return schemas.TokenCounts{}, false
 	}
 	return EstimateUsage(req, emitted), true
+}
+
+// maxCount bounds what anybody may say that one request used.
+const maxCount = 1 << 40
+
+// sane are the counts without what can't be: sums over them must neither fall nor overflow.
+func sane(c schemas.TokenCounts) schemas.TokenCounts {
+	for _, n := range []*int64{&c.CacheRead, &c.CacheWrite, &c.Output, &c.Total} {
+		*n = min(max(0, *n), maxCount)
+	}
+	return c
 }
 
 // refused reports that a request which has said nothing was not answered at all.

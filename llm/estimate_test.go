@@ -29,6 +29,8 @@ func TestUsed(t *testing.T) {
 		{"its provider says it", with(llm.Completed(nil), 7), said, 7, false},
 		{"its provider says it, and the request failed", with(failed(schemas.StopFailed, provider), 7), said, 7, false},
 		{"its provider says it was nothing", with(failed(schemas.StopFailed, provider), 0), said, 0, false},
+		{"its provider says it was less than nothing", with(llm.Completed(nil), -1), said, 0, false},
+		{"its provider says it was more than there is", with(llm.Completed(nil), 1<<62), said, 1 << 40, false},
 		{"completed", llm.Completed(nil), said, 6 + 5, true},
 		{"completed without a word", llm.Completed(nil), nil, 6, true},
 		{"broken off", failed(schemas.StopFailed, provider), said, 6 + 5, true},

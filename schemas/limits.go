@@ -11,6 +11,10 @@ type Limits struct {
 	// request that goes over one is the last of its task; 0 means no budget.
 	MaxTokensTask    int64 `json:"max_tokens_task,omitzero"`
 	MaxTokensSession int64 `json:"max_tokens_session,omitzero"`
+	// MaxCostTask and MaxCostSession are budgets in money, counted in the cost of [TokenUsage]. They
+	// need a price for the session's model; 0 means no budget.
+	MaxCostTask    USD `json:"max_cost_task_usd,omitzero"`
+	MaxCostSession USD `json:"max_cost_session_usd,omitzero"`
 	// LoopLimit is how many turns of a task may be alike before they count as a loop; 0 means
 	// that nobody looks. LoopWindow is among how many turns, the newest included, they are
 	// counted; 0 means twice the limit, so that turns that alternate are found too.
@@ -77,6 +81,17 @@ func (l Limits) WithDefaults() Limits {
 	return l
 }
 
+// CostBudget names the member that bounds what may be spent, the task's first; empty if none does.
+func (l Limits) CostBudget() string {
+	switch {
+	case l.MaxCostTask > 0:
+		return "limits.max_cost_task_usd"
+	case l.MaxCostSession > 0:
+		return "limits.max_cost_session_usd"
+	}
+	return ""
+}
+
 // validate checks the limits; errors name the field below "limits".
 func (l Limits) validate() error {
 	timeout := MaxRequestTimeout.Milliseconds()
@@ -88,6 +103,8 @@ func (l Limits) validate() error {
 		{"max_turns", int64(l.MaxTurns), -1, 0},
 		{"max_tokens_task", l.MaxTokensTask, 0, 0},
 		{"max_tokens_session", l.MaxTokensSession, 0, 0},
+		{"max_cost_task_usd", int64(l.MaxCostTask), 0, 0},
+		{"max_cost_session_usd", int64(l.MaxCostSession), 0, 0},
 		{"loop_limit", int64(l.LoopLimit), 0, MaxLoopWindow},
 		{"loop_window", int64(l.LoopWindow), 0, MaxLoopWindow},
 		{"request_timeout_ms", l.RequestTimeoutMS, 0, timeout},

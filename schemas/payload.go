@@ -48,7 +48,8 @@ const (
 	KindSessionDeleted   Kind = "session_deleted"
 )
 
-// Payload is the content of a message. The types of this file and *[Unknown] implement it.
+// Payload is the content of a message. The types of this file and of usage.go,
+// and *[Unknown], implement it.
 type Payload interface {
 	// Kind names the payload's type on the wire.
 	Kind() Kind
@@ -337,38 +338,6 @@ type ApprovalDecision struct {
 	Extra jsontext.Value `json:",embed"`
 }
 
-// TokenCounts are numbers of tokens. Total includes the cached and the written ones.
-type TokenCounts struct {
-	CacheRead  int64          `json:"cache_read"`
-	CacheWrite int64          `json:"cache_write"`
-	Output     int64          `json:"output"`
-	Total      int64          `json:"total"`
-	Extra      jsontext.Value `json:",embed"`
-}
-
-// Add returns the sum of both.
-func (c TokenCounts) Add(d TokenCounts) TokenCounts {
-	return TokenCounts{
-		CacheRead: c.CacheRead + d.CacheRead, CacheWrite: c.CacheWrite + d.CacheWrite,
-		Output: c.Output + d.Output, Total: c.Total + d.Total,
-	}
-}
-
-// same reports that all counts are equal.
-func (c TokenCounts) same(d TokenCounts) bool {
-	return c.CacheRead == d.CacheRead && c.CacheWrite == d.CacheWrite && c.Output == d.Output && c.Total == d.Total
-}
-
-// TokenUsage is what the session and its last request used, completed or not. A request that used
-// nothing, and did not complete, has none.
-type TokenUsage struct {
-	Session TokenCounts `json:"session"`
-	Request TokenCounts `json:"request"`
-	// Estimated is set when the provider gave no usage.
-	Estimated bool           `json:"estimated,omitzero"`
-	Extra     jsontext.Value `json:",embed"`
-}
-
 // CompactionBegin: the context is being compacted.
 type CompactionBegin struct {
 	Reason  string         `json:"reason"`
@@ -406,14 +375,6 @@ type LoopDetected struct {
 	Repetitions int            `json:"repetitions"`
 	Detail      string         `json:"detail,omitzero"`
 	Extra       jsontext.Value `json:",embed"`
-}
-
-// BudgetExceeded: the session used more than it may. Unit is "tokens" or a currency.
-type BudgetExceeded struct {
-	Used  float64        `json:"used"`
-	Limit float64        `json:"limit"`
-	Unit  string         `json:"unit"`
-	Extra jsontext.Value `json:",embed"`
 }
 
 // OwnerChanged: another engine took the session over in mid-task.
@@ -466,6 +427,13 @@ type CommandOutcome struct {
 	// Taken says what became of a prompt.
 	Taken Taken          `json:"taken,omitzero"`
 	Extra jsontext.Value `json:",embed"`
+}
+
+// Outcome is the answer that the message records, in the frame of that sequence.
+func (p *CommandOutcome) Outcome(log uint64) Outcome {
+	return Outcome{
+		CommandID: p.CommandID, Sequence: p.Sequence, Code: p.Code, Message: p.Message, Field: p.Field, Taken: p.Taken, Log: log,
+	}
 }
 
 // Checkpoint holds what an owner knows of everything open, so that taking the session over

@@ -163,13 +163,15 @@ type TaskUsage struct {
 	// CacheReadTokens and CacheWriteTokens are parts of InputTokens.
 	CacheReadTokens  int64 `json:"cache_read_tokens"`
 	CacheWriteTokens int64 `json:"cache_write_tokens"`
+	// CostUSD is what all of them cost; 0 if no price was known.
+	CostUSD USD `json:"cost_usd,omitzero"`
 }
 
 // NewTaskUsage is the usage that the counts mean.
 func NewTaskUsage(c TokenCounts) TaskUsage {
 	return TaskUsage{
 		InputTokens: max(0, c.Total-c.Output), OutputTokens: c.Output,
-		CacheReadTokens: c.CacheRead, CacheWriteTokens: c.CacheWrite,
+		CacheReadTokens: c.CacheRead, CacheWriteTokens: c.CacheWrite, CostUSD: c.CostUSD,
 	}
 }
 
@@ -178,7 +180,7 @@ func (u TaskUsage) Add(w TaskUsage) TaskUsage {
 	return TaskUsage{
 		InputTokens: u.InputTokens + w.InputTokens, OutputTokens: u.OutputTokens + w.OutputTokens,
 		CacheReadTokens:  u.CacheReadTokens + w.CacheReadTokens,
-		CacheWriteTokens: u.CacheWriteTokens + w.CacheWriteTokens,
+		CacheWriteTokens: u.CacheWriteTokens + w.CacheWriteTokens, CostUSD: u.CostUSD + w.CostUSD,
 	}
 }
 

@@ -301,7 +301,7 @@ func (v *TurnView) requestEnd(p *RequestEnd, at Position) {
 func (v *TurnView) budgetExceeded(p *BudgetExceeded) {
 	v.result.BudgetExceeded = true
 	v.emit(TurnBudgetExceeded, &BudgetExceededInfo{
-		Message: fmt.Sprintf("%v of %v %s are used", p.Used, p.Limit, p.Unit),
+		Message: p.Amounts() + " are used",
 		Used:    p.Used, Limit: p.Limit, Unit: p.Unit,
 	})
 }

@@ -125,14 +125,14 @@ func turnTimeline(t *testing.T, text string) string {
 
 // What members hold that timelines have no place for.
 func TestTurnViewContents(t *testing.T) {
-	used := &schemas.TokenUsage{Request: schemas.TokenCounts{CacheRead: 2, CacheWrite: 3, Output: 5, Total: 20}}
+	used := &schemas.TokenUsage{Request: schemas.TokenCounts{CacheRead: 2, CacheWrite: 3, Output: 5, Total: 20, CostUSD: 7}}
 	view := schemas.NewTurnView()
 	var got []schemas.TurnEvent
 	for i, p := range []schemas.Payload{
 		&schemas.CompactionBegin{}, used, &schemas.CompactionEnd{}, // before the first request: the next task's
 		&schemas.RequestBegin{}, used, &schemas.RequestEnd{Status: schemas.StopFailed, Attempt: 1},
 		&schemas.RequestBegin{Attempt: 2}, used, &schemas.RequestEnd{Status: schemas.StopCompleted, Attempt: 2},
-		&schemas.BudgetExceeded{Used: 1.5, Limit: 1, Unit: "EUR"},
+		&schemas.BudgetExceeded{Used: 1.5, Limit: 1, Unit: "USD"},
 		&schemas.LoopDetected{Repeated: "text", Repetitions: 3, Detail: "the same"},
 		&schemas.TaskEnd{Status: schemas.StopCompleted, Cause: schemas.CauseBudget},
 		&schemas.TaskEnd{Status: schemas.StopAuth, Cause: "provider", ErrorInfo: &schemas.ErrorInfo{
@@ -143,11 +143,11 @@ func TestTurnViewContents(t *testing.T) {
 		got = append(got, view.Add(schemas.Entry{Position: at, Message: schemas.New(start, p)})...)
 	}
 	want := []schemas.TurnEvent{
-		{Type: schemas.TurnBudgetExceeded, Data: &schemas.BudgetExceededInfo{Message: "1.5 of 1 EUR are used", Used: 1.5, Limit: 1, Unit: "EUR"}},
+		{Type: schemas.TurnBudgetExceeded, Data: &schemas.BudgetExceededInfo{Message: "1.5 of 1 USD are used", Used: 1.5, Limit: 1, Unit: "USD"}},
 		{Type: schemas.TurnLoopDetected, Data: &schemas.LoopDetectionInfo{Kind: "text", Repetitions: 3, Detail: "the same"}},
 		{Type: schemas.TurnDone, Data: &schemas.TaskResult{
 			Success: true, Messages: []schemas.Message{}, ToolCalls: []schemas.TaskToolCall{}, Turns: 1,
-			TokenUsage:     schemas.TaskUsage{InputTokens: 45, OutputTokens: 15, CacheReadTokens: 6, CacheWriteTokens: 9},
+			TokenUsage:     schemas.TaskUsage{InputTokens: 45, OutputTokens: 15, CacheReadTokens: 6, CacheWriteTokens: 9, CostUSD: 21},
 			BudgetExceeded: true, LoopDetected: true,
 		}},
 		{

@@ -311,8 +311,8 @@ func TestCallHash(t *testing.T) {
 }
 
 func TestTokenCountsAdd(t *testing.T) {
-	a := schemas.TokenCounts{CacheRead: 1, CacheWrite: 2, Output: 3, Total: 4}
-	if diff := cmp.Diff(schemas.TokenCounts{CacheRead: 2, CacheWrite: 4, Output: 6, Total: 8}, a.Add(a)); diff != "" {
+	a := schemas.TokenCounts{CacheRead: 1, CacheWrite: 2, Output: 3, Total: 4, CostUSD: 5}
+	if diff := cmp.Diff(schemas.TokenCounts{CacheRead: 2, CacheWrite: 4, Output: 6, Total: 8, CostUSD: 10}, a.Add(a)); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 }

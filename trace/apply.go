@@ -216,7 +216,7 @@ func (w *writer) index(f *Frame, st *sessionState, e schemas.Entry) error {
 	case *schemas.ToolCall:
 		return w.batch.Set(callKey(f.Session, p.ToolCallID), appendPosition(nil, e.Position), nil)
 	case *schemas.CommandOutcome:
-		return w.set(outcomeKey(f.Session, p.CommandID), outcomeOf(p, e.Position))
+		return w.set(outcomeKey(f.Session, p.CommandID), p.Outcome(e.Position.Sequence))
 	case *schemas.TokenUsage:
 		used := usage{Requests: 1, Tokens: p.Request}
 		day, model := DayOf(f.Time), st.Summary.asked()

@@ -53,10 +53,3 @@ func failureOf(m schemas.Message) (failure, bool) {
 	f.Message = firstRunes(f.Message, failureTextLength)
 	return f, true
 }
-
-// outcomeOf is the answer that a command_outcome at that position records.
-func outcomeOf(p *schemas.CommandOutcome, at schemas.Position) schemas.Outcome {
-	return schemas.Outcome{
-		CommandID: p.CommandID, Sequence: p.Sequence, Code: p.Code, Message: p.Message, Field: p.Field, Taken: p.Taken, Log: at.Sequence,
-	}
-}

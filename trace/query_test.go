@@ -119,6 +119,40 @@ func TestUsageByDayAndModel(t *testing.T) {
 	}
 }
 
+// What requests cost adds up exactly, and goes with its session. Where no price was known it is nothing.
+func TestUsageInMoney(t *testing.T) {
+	s, b := open(t, Options{}), newScript()
+	cost := func(request, session schemas.USD) *schemas.TokenUsage {
+		u := tokens(1, 1)
+		u.Request.CostUSD, u.Session.CostUSD = request, session
+		return u
+	}
+	apply(t, s, b,
+		b.frame(bob, meta("a"), cost(100_000_001, 100_000_001), cost(200_000_002, 300_000_003)),
+		b.frame(ann, meta("a"), cost(7, 7), tokens(1, 2)))
+	total := func() (usd schemas.USD) {
+		rows, err := s.Usage(context.Background(), "p", 0, DayOf(noon))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range rows {
+			usd += r.Tokens.CostUSD
+		}
+		return usd
+	}
+	if got := total(); got != 300_000_010 {
+		t.Errorf("all cost %s", got)
+	}
+	info, _, err := s.Session(bob)
+	if err != nil || info.Usage.CostUSD != 300_000_003 {
+		t.Errorf("bob's session: %+v, %v", info.Usage, err)
+	}
+	apply(t, s, b, b.tombstone(bob))
+	if got := total(); got != 7 {
+		t.Errorf("without bob's session %s", got)
+	}
+}
+
 func TestDay(t *testing.T) {
 	d, err := ParseDay("2026-11-30")
 	if err != nil || d != DayOf(noon) || d.String() != "2026-11-30" {

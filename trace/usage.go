@@ -47,9 +47,9 @@ func (d *Day) UnmarshalText(b []byte) (err error) {
 type UsageRow struct {
 	Day   Day    `json:"day"`
 	Model string `json:"model"` // "provider/model"
-	// Requests counts the model calls that reported usage, or had it estimated.
+	// Requests counts the model calls that used something, completed or not.
 	Requests int64 `json:"requests"`
-	// Tokens adds up what they used.
+	// Tokens adds up what they used, and what that cost when they used it.
 	Tokens schemas.TokenCounts `json:"tokens"`
 }
 
@@ -68,6 +68,7 @@ func (u usage) add(d usage, sign int64) usage {
 			CacheWrite: u.Tokens.CacheWrite + sign*d.Tokens.CacheWrite,
 			Output:     u.Tokens.Output + sign*d.Tokens.Output,
 			Total:      u.Tokens.Total + sign*d.Tokens.Total,
+			CostUSD:    u.Tokens.CostUSD + schemas.USD(sign)*d.Tokens.CostUSD,
 		},
 	}
 }

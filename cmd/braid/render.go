@@ -55,7 +55,7 @@ func (r *renderer) message(raw []byte, m schemas.Message) {
 			r.line("! %s goes on", p.FallbackModel)
 		}
 	case *schemas.BudgetExceeded:
-		r.line("! over budget: %v of %v %s are used", p.Used, p.Limit, p.Unit)
+		r.line("! over budget: %s are used", p.Amounts())
 	case *schemas.LoopDetected:
 		r.line("! the model repeats itself (%d times): %s", p.Repetitions, p.Detail)
 	case *schemas.OwnerChanged:

@@ -78,6 +78,11 @@ func runCommand() *cobra.Command {
 	cmd.Flags().StringVar(&o.system, "system", "", "system prompt")
 	cmd.Flags().IntVar(&o.limits.MaxTurns, "max-turns", 0, fmt.Sprintf("turns the task may take, -1 for any number (default %d)", schemas.DefaultMaxTurns))
 	cmd.Flags().Int64Var(&o.limits.MaxTokensTask, "max-tokens", 0, "tokens the task may use, 0 for any number; the request that goes over is the last")
+	cmd.Flags().Func("max-cost", "`USD` the task may cost, such as 0.25; the request that goes over is the last (needs a price of the model)",
+		func(s string) (err error) {
+			o.limits.MaxCostTask, err = schemas.ParseUSD(s)
+			return err
+		})
 	cmd.Flags().DurationVar(&o.approvalTimeout, "approval-timeout", 0, "deny a tool call that nobody decides on in that time; 0: wait without end")
 	cmd.Flags().StringVar(&o.session, "session", "", "run the prompt in this session of the server instead of a new one, which --model, --approve, --system and limits would be for")
 	cmd.Flags().StringVar(&o.whenBusy, "when-busy", string(schemas.BusyReject), "while the session runs another task: reject, queue (wait for its end) or steer (join it)")

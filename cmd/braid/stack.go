@@ -104,7 +104,11 @@ func startStack(ctx context.Context, o stackOptions) (_ *stack, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := s.startEngine(ctx, o, dir, server, engine.Options{Models: models, Policy: rules, Log: o.log}); err != nil {
+	prices, err := o.models.PriceList()
+	if err != nil {
+		return nil, err
+	}
+	if err := s.startEngine(ctx, o, dir, server, engine.Options{Models: models, Prices: prices, Policy: rules, Log: o.log}); err != nil {
 		return nil, err
 	}
 	if err := s.startToolrunner(ctx, o, server); err != nil {

@@ -72,6 +72,10 @@ func serve(ctx context.Context, o options, stderr io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
+	prices, err := o.models.PriceList()
+	if err != nil {
+		return err
+	}
 	store, err := trace.Open(filepath.Clean(o.data), trace.Options{Logger: log})
 	if err != nil {
 		return err
@@ -83,7 +87,7 @@ func serve(ctx context.Context, o options, stderr io.Writer) (err error) {
 	}
 	defer conn.Close()
 	e, err := engine.Start(ctx, engine.Options{
-		Conn: conn, Trace: store, Models: models, Policy: rules, MaxSessions: o.room, Log: log,
+		Conn: conn, Trace: store, Models: models, Prices: prices, Policy: rules, MaxSessions: o.room, Log: log,
 	})
 	if err != nil {
 		return err

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -38,6 +40,29 @@ func TestBrokerFlagsPrecedence(t *testing.T) {
 		if got := [3]string{o.URL, o.Token, o.CredsFile}; got != c.want || o.ConnectWait != 7*time.Second || o.Name != "test" {
 			t.Errorf("%s: %q, want %q", why, got, c.want)
 		}
+	}
+}
+
+func TestPriceList(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "prices.yaml")
+	read := func(list string) (int, error) {
+		if err := os.WriteFile(file, []byte(list), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		prices, err := (&ModelFlags{Prices: file}).PriceList()
+		return len(prices), err
+	}
+	if n, err := read("shell/demo: {input: 1, output: 2}"); n != 1 || err != nil {
+		t.Errorf("%d prices, %v", n, err)
+	}
+	if _, err := read("shell/demo: {in: 1}"); err == nil || !strings.Contains(err.Error(), file) {
+		t.Errorf("a bad list: %v", err)
+	}
+	if prices, err := (&ModelFlags{}).PriceList(); prices != nil || err != nil {
+		t.Errorf("no list: %v, %v", prices, err)
+	}
+	if _, err := (&ModelFlags{Prices: file + "x"}).PriceList(); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a list that is not there: %v", err)
 	}
 }
 

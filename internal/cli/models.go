@@ -3,18 +3,20 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 
 	"github.com/rs/zerolog"
 	"github.com/spf13/pflag"
 
+	"braid/engine"
 	"braid/llm"
 	"braid/llm/openai"
 	"braid/llm/scripted"
 	"braid/llm/shell"
 )
 
-// ModelFlags say which models sessions may run on.
+// ModelFlags say which models sessions may run on, and what these cost.
 type ModelFlags struct {
 	// File names a YAML file of providers, see [ParseProviders].
 	File string
@@ -22,6 +24,8 @@ type ModelFlags struct {
 	OpenAI []string
 	// Scripts is a directory of YAML files, each a model of the provider "scripted".
 	Scripts string
+	// Prices is a YAML file of prices, see [engine.ParsePrices].
+	Prices string
 }
 
 // Register adds the flags to a command.
@@ -29,6 +33,23 @@ func (f *ModelFlags) Register(flags *pflag.FlagSet) {
 	flags.StringVar(&f.File, "models", "", "YAML file of model providers")
 	flags.StringArrayVar(&f.OpenAI, "openai", nil, "NAME=BASE_URL of an OpenAI-compatible provider; its models are NAME/..., its key is in NAME_API_KEY")
 	flags.StringVar(&f.Scripts, "scripts", "", "directory of scripted models: NAME.yaml is scripted/NAME")
+	flags.StringVar(&f.Prices, "prices", "", "YAML file of what models cost, in US dollars per million tokens")
+}
+
+// PriceList reads the prices; none if no file was named.
+func (f *ModelFlags) PriceList() (engine.Prices, error) {
+	if f.Prices == "" {
+		return nil, nil
+	}
+	data, err := os.ReadFile(f.Prices)
+	if err != nil {
+		return nil, fmt.Errorf("read the price list: %w", err)
+	}
+	prices, err := engine.ParsePrices(data)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", f.Prices, err)
+	}
+	return prices, nil
 }
 
 // Catalog opens the providers. Keys come from the environment.

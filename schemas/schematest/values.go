@@ -69,6 +69,7 @@ func text(choices ...string) func(*rapid.T) any {
 func limits(t *rapid.T) any {
 	return rapid.SampledFrom([]schemas.Limits{
 		{}, {MaxTurns: -1, MaxTokensTask: 1 << 40, MaxTokensSession: 1 << 50},
+		{MaxCostTask: schemas.Dollar / 4, MaxCostSession: 1},
 		{MaxTurns: 3, LoopLimit: 2, LoopWindow: 5, OnLoop: schemas.LoopTerminate, RequestTimeoutMS: 1, IdleTimeoutMS: 1},
 	}).Draw(t, "limits")
 }

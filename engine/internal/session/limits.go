@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"fmt"
 
 	"braid/schemas"
@@ -53,23 +54,28 @@ func (st *step) marks() {
 // overBudget compares what is used with the budgets, the session's first; nil if it is within them.
 func (s *State) overBudget() *schemas.BudgetExceeded {
 	limits := s.limits()
-	budget := func(used, limit int64) *schemas.BudgetExceeded {
+	tokens := func(used, limit int64) *schemas.BudgetExceeded {
 		if limit == 0 || used <= limit {
 			return nil
 		}
-		return &schemas.BudgetExceeded{Used: float64(used), Limit: float64(limit), Unit: "tokens"}
+		return &schemas.BudgetExceeded{Used: float64(used), Limit: float64(limit), Unit: schemas.UnitTokens}
 	}
-	if over := budget(s.Usage.Total, limits.MaxTokensSession); over != nil {
-		return over
+	money := func(used, limit schemas.USD) *schemas.BudgetExceeded {
+		if limit == 0 || used <= limit {
+			return nil
+		}
+		return &schemas.BudgetExceeded{Used: used.Float(), Limit: limit.Float(), Unit: schemas.UnitUSD}
 	}
-	return budget(s.Task.Used.Total, limits.MaxTokensTask)
+	return cmp.Or(
+		tokens(s.Usage.Total, limits.MaxTokensSession), money(s.Usage.CostUSD, limits.MaxCostSession),
+		tokens(s.Task.Used.Total, limits.MaxTokensTask), money(s.Task.Used.CostUSD, limits.MaxCostTask))
 }
 
 // firstTurn begins the task's first request, unless tasks before have used up the session's budget.
 func (st *step) firstTurn() {
 	if over := st.overBudget(); over != nil {
 		st.endTask(&schemas.TaskEnd{Status: schemas.StopFailed, Cause: schemas.CauseBudget, ErrorInfo: &schemas.ErrorInfo{
-			Kind: "input", Message: fmt.Sprintf("the session has used %.0f of its %.0f tokens", over.Used, over.Limit),
+			Kind: "input", Message: "the session has used " + over.Amounts(),
 		}})
 		return
 	}

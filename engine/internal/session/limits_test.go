@@ -115,7 +115,35 @@ func TestSessionBudget(t *testing.T) {
 	p.task()
 	p.expect("outcome applied", `text "go"`, "task failed budget", "-> answer")
 	end := p.log[len(p.log)-1].Payload.(*schemas.TaskEnd)
-	if end.ErrorInfo == nil || end.ErrorInfo.Message != "the session has used 12 of its 10 tokens" {
+	if end.ErrorInfo == nil || end.ErrorInfo.Message != "the session has used 12 of 10 tokens" {
+		t.Errorf("the task's end says %+v", end.ErrorInfo)
+	}
+}
+
+// Budgets in money are exact to the billionth, and count beside those in tokens.
+func TestCostBudgets(t *testing.T) {
+	cost := func(p *play, usd schemas.USD) *play {
+		return p.do(ModelEnded{Request: p.request, Status: schemas.StopCompleted, Usage: schemas.TokenCounts{Total: 1, CostUSD: usd}})
+	}
+	tenth := schemas.Dollar / 10
+	p := limited(t, schemas.ApproveAll, schemas.Limits{MaxCostTask: 3 * tenth, MaxCostSession: schemas.Dollar})
+	for range 3 {
+		cost(p.call("look", `{}`), tenth).output(p.lastCall(), "") // three tenths are 0.3, and no more
+	}
+	cost(p.call("look", `{}`), 1).expect("token_usage", "end completed 1 0", "budget_exceeded")
+	want := &schemas.BudgetExceeded{Used: 0.300000001, Limit: 0.3, Unit: "USD"}
+	if diff := cmp.Diff(want, p.log[len(p.log)-1].Payload); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+	p.output(p.lastCall(), "").task()
+	cost(p.call("look", `{}`), schemas.Dollar)
+	want = &schemas.BudgetExceeded{Used: 1.300000001, Limit: 1, Unit: "USD"} // the session's before the task's
+	if diff := cmp.Diff(want, p.log[len(p.log)-1].Payload); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+	p.output(p.lastCall(), "").task().expect("outcome applied", `text "go"`, "task failed budget", "-> answer")
+	end := p.log[len(p.log)-1].Payload.(*schemas.TaskEnd)
+	if end.ErrorInfo == nil || end.ErrorInfo.Message != "the session has used 1.300000001 of 1 USD" {
 		t.Errorf("the task's end says %+v", end.ErrorInfo)
 	}
 }

@@ -17,6 +17,8 @@ func (w *world) drawLimits() schemas.Limits {
 	l.MaxTurns = rapid.SampledFrom([]int{0, -1, 1, 2, 4}).Draw(w.t, "max turns")
 	l.MaxTokensTask = rapid.SampledFrom([]int64{0, 0, 3, 8}).Draw(w.t, "task budget")
 	l.MaxTokensSession = rapid.SampledFrom([]int64{0, 0, 10, 30}).Draw(w.t, "session budget")
+	l.MaxCostTask = rapid.SampledFrom([]schemas.USD{0, 0, 0, 2, 6}).Draw(w.t, "task budget in money")
+	l.MaxCostSession = rapid.SampledFrom([]schemas.USD{0, 0, 0, 20}).Draw(w.t, "session budget in money")
 	if l.LoopLimit = rapid.SampledFrom([]int{0, 2, 2, 3}).Draw(w.t, "loop limit"); l.LoopLimit > 0 {
 		l.LoopWindow = rapid.SampledFrom([]int{0, l.LoopLimit, 5}).Draw(w.t, "loop window")
 		l.OnLoop = rapid.SampledFrom([]schemas.LoopAction{
@@ -38,10 +40,10 @@ func (w *world) nextScript() []schemas.Message {
 type limitReader struct {
 	require func(ok bool, what string)
 	limits  schemas.Limits
-	session int64
+	session schemas.TokenCounts
 	task    struct {
 		turns          int
-		tokens         int64
+		used           schemas.TokenCounts
 		committed      bool // the newest request
 		over, notice   bool
 		looped, before bool // the newest committed turn, the one before
@@ -73,8 +75,8 @@ func (r *limitReader) read(m schemas.Message) {
 		r.limits = p.Limits.WithDefaults()
 	case *schemas.RequestBegin:
 		r.require(!t.over, "a request begins over budget")
-		r.require(r.limits.MaxTokensSession == 0 || r.session <= r.limits.MaxTokensSession, "a request begins over the session's budget")
-		r.require(r.limits.MaxTokensTask == 0 || t.tokens <= r.limits.MaxTokensTask, "a request begins over the task's budget")
+		r.require(!r.overSession(), "a request begins over the session's budget")
+		r.require(!r.overTask(), "a request begins over the task's budget")
 		if p.Attempt <= 1 {
 			t.turns++
 		}
@@ -85,15 +87,14 @@ func (r *limitReader) read(m schemas.Message) {
 	case *schemas.ApprovalDecision:
 		t.calls[p.ToolCallID] = p.Decision
 	case *schemas.TokenUsage:
-		r.session = p.Session.Total
-		t.tokens += p.Request.Total
+		r.session, t.used = p.Session, t.used.Add(p.Request)
 	case *schemas.RequestEnd:
 		if t.committed = p.Status == schemas.StopCompleted; t.committed {
 			t.before, t.looped = t.looped, false
 		}
 	case *schemas.BudgetExceeded:
 		r.require(!t.over, "a second budget_exceeded in a task")
-		r.require(p.Used > p.Limit && (int64(p.Used) == r.session || int64(p.Used) == t.tokens), "a budget that was not exceeded")
+		r.require(p.Used > p.Limit && r.counted(p), "a budget that was not exceeded")
 		t.over = true
 	case *schemas.LoopDetected:
 		r.require(r.limits.LoopLimit > 0 && p.Repetitions >= r.limits.LoopLimit && p.Repetitions <= r.limits.LoopWindow, "no loop")
@@ -104,6 +105,24 @@ func (r *limitReader) read(m schemas.Message) {
 		r.end(p)
 		*t = limitReader{}.task
 	}
+}
+
+func (r *limitReader) overSession() bool {
+	l, used := r.limits, r.session
+	return l.MaxTokensSession > 0 && used.Total > l.MaxTokensSession || l.MaxCostSession > 0 && used.CostUSD > l.MaxCostSession
+}
+
+func (r *limitReader) overTask() bool {
+	l, used := r.limits, r.task.used
+	return l.MaxTokensTask > 0 && used.Total > l.MaxTokensTask || l.MaxCostTask > 0 && used.CostUSD > l.MaxCostTask
+}
+
+// counted reports that what the event says was used is what was used.
+func (r *limitReader) counted(p *schemas.BudgetExceeded) bool {
+	if p.Unit == schemas.UnitUSD {
+		return p.Used == r.session.CostUSD.Float() || p.Used == r.task.used.CostUSD.Float()
+	}
+	return p.Unit == schemas.UnitTokens && (int64(p.Used) == r.session.Total || int64(p.Used) == r.task.used.Total)
 }
 
 // end checks why the task ended.
@@ -119,7 +138,7 @@ func (r *limitReader) end(p *schemas.TaskEnd) {
 	case schemas.CauseMaxTurns:
 		r.require(t.turns == r.limits.MaxTurns, "turns were left")
 	case schemas.CauseBudget:
-		r.require(t.over || t.turns == 0 && r.session > r.limits.MaxTokensSession, "the budget was not used up")
+		r.require(t.over || t.turns == 0 && r.overSession(), "the budget was not used up")
 	case schemas.CauseDone:
 		r.require(len(t.calls) == 0, "done, and there are calls")
 	}

@@ -12,7 +12,7 @@ const refusedMessage = "refused before it was answered"
 // drawUsage is what a model says a request used.
 func (w *world) drawUsage() schemas.TokenCounts {
 	output := rapid.Int64Range(0, 2).Draw(w.t, "output")
-	return schemas.TokenCounts{Output: output, Total: output + 1}
+	return schemas.TokenCounts{Output: output, Total: output + 1, CostUSD: schemas.USD(rapid.IntRange(0, 3).Draw(w.t, "cost"))}
 }
 
 // lost estimates what the open request has used, as engines do: its input and what it has said.
@@ -21,7 +21,7 @@ func (w *world) lost() schemas.TokenCounts {
 	if !open {
 		return schemas.TokenCounts{}
 	}
-	return schemas.TokenCounts{Output: int64(len(said)), Total: int64(len(input) + len(said))}
+	return schemas.TokenCounts{Output: int64(len(said)), Total: int64(len(input) + len(said)), CostUSD: schemas.USD(len(said))}
 }
 
 // open reports that a request is.
@@ -56,8 +56,7 @@ func (w *world) checkUsage() {
 }
 
 func same(a, b schemas.TokenCounts) bool {
-	a.Extra, b.Extra = nil, nil
-	return a.CacheRead == b.CacheRead && a.CacheWrite == b.CacheWrite && a.Output == b.Output && a.Total == b.Total
+	return a.CacheRead == b.CacheRead && a.CacheWrite == b.CacheWrite && a.Output == b.Output && a.Total == b.Total && a.CostUSD == b.CostUSD
 }
 
 func (w *world) require(ok bool, what string) {

@@ -272,7 +272,7 @@ func (st *step) command(e CommandReceived) {
 		st.armed = "" // it is used up
 	}
 	if refused != nil {
-		st.answer(e, schemas.Outcome{Code: refused.Code, Message: refused.Message, Field: refused.Field})
+		st.answer(e, &schemas.CommandOutcome{Code: refused.Code, Message: refused.Message, Field: refused.Field})
 		return
 	}
 	switch c.Type {
@@ -356,22 +356,20 @@ func (st *step) refuse(c *schemas.Command, at time.Time) *schemas.Error {
 	return nil
 }
 
+// outcome records a command's outcome, and answers with it.
 func (st *step) outcome(e CommandReceived, code schemas.Code, message string) {
-	st.answer(e, schemas.Outcome{Code: code, Message: message})
+	st.answer(e, &schemas.CommandOutcome{Code: code, Message: message})
 }
 
 // taken is the outcome of a prompt that is applied.
 func (st *step) taken(e CommandReceived, how schemas.Taken) {
-	st.answer(e, schemas.Outcome{Code: schemas.CodeApplied, Taken: how})
+	st.answer(e, &schemas.CommandOutcome{Code: schemas.CodeApplied, Taken: how})
 }
 
-func (st *step) answer(e CommandReceived, o schemas.Outcome) {
-	o.CommandID, o.Sequence = e.Command.ID, e.Sequence
-	st.note(&schemas.CommandOutcome{
-		CommandID: o.CommandID, Command: e.Command.Type, Sequence: o.Sequence,
-		Code: o.Code, Message: o.Message, Field: o.Field, Taken: o.Taken,
-	})
-	st.do(Answer{o})
+func (st *step) answer(e CommandReceived, p *schemas.CommandOutcome) {
+	p.CommandID, p.Command, p.Sequence = e.Command.ID, e.Command.Type, e.Sequence
+	st.note(p)
+	st.do(Answer{p.Outcome(0)})
 }
 
 func (st *step) create(c *schemas.Command) {

@@ -66,6 +66,7 @@ func createBody(options map[string]string) (*schemas.CreateBody, error) {
 	b := &schemas.CreateBody{Model: "scripted/m"}
 	for name, value := range options {
 		n, _ := strconv.Atoi(value)
+		usd, _ := schemas.ParseUSD(value)
 		switch name {
 		case "mode":
 			b.ApprovalMode = schemas.ApprovalMode(value)
@@ -81,6 +82,12 @@ func createBody(options map[string]string) (*schemas.CreateBody, error) {
 			b.Limits.MaxTurns = n
 		case "max_tokens_task":
 			b.Limits.MaxTokensTask = int64(n)
+		case "max_tokens_session":
+			b.Limits.MaxTokensSession = int64(n)
+		case "max_cost_task_usd":
+			b.Limits.MaxCostTask = usd
+		case "max_cost_session_usd":
+			b.Limits.MaxCostSession = usd
 		case "loop_limit":
 			b.Limits.LoopLimit = n
 		case "on_loop":

@@ -37,6 +37,9 @@ func counts(c schemas.TokenCounts) string {
 			text += fmt.Sprintf(" (%s %d)", part.name, part.n)
 		}
 	}
+	if c.CostUSD > 0 {
+		text += " for $" + c.CostUSD.String()
+	}
 	return text
 }
 
