@@ -57,6 +57,9 @@ func undecodable(err error) *Error {
 		if errors.Is(err, json.ErrUnknownName) {
 			refused.Message = "there is no such member"
 		}
+		if known, ok := errors.AsType[*Error](err); ok { // the member's own type says more
+			refused.Message = known.Message
+		}
 	}
 	return refused
 }
