@@ -9,7 +9,7 @@ func (v *TurnView) imports(m Message) {
 		}
 		return
 	}
-	if !v.imported.Take(m, ViewStream) || !prompt(m) || v.compacting {
+	if !v.imported.Take(m, ViewStream) || !prompt(m) || len(m.Origin) > 0 || v.compacting {
 		return
 	}
 	switch {
