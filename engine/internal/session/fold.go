@@ -224,9 +224,6 @@ func (s *State) endRequest(p *schemas.RequestEnd) {
 // tells the model so.
 func (s *State) foldOutputs() {
 	r := s.Task.Request
-	if r == nil {
-		return
-	}
 	if r.Status == schemas.StopCompleted {
 		for _, c := range r.Calls {
 			s.Context = append(s.Context, contextOutput(c))

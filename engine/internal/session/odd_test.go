@@ -60,3 +60,27 @@ func TestSteerWhileAborting(t *testing.T) {
 	p.command(schemas.Command{Type: schemas.CommandSteer, Task: &schemas.TaskBody{Prompt: "left"}})
 	p.expect("outcome not_running", "-> answer")
 }
+
+// As many tasks wait as may, and one that does not can't be taken back.
+func TestQueueEnds(t *testing.T) {
+	p := begun(t, schemas.ApproveAll)
+	ask := schemas.Command{Type: schemas.CommandTask, Task: &schemas.TaskBody{Prompt: "and then", WhenBusy: schemas.BusyQueue}}
+	for range schemas.MaxQueue {
+		p.command(ask)
+	}
+	p.command(ask).expect("outcome queue_full", "-> answer")
+	p.command(schemas.Command{Type: schemas.CommandWithdraw, Withdraw: &schemas.WithdrawBody{TaskID: "never-asked"}})
+	p.expect("outcome not_pending", "-> answer")
+	if n := len(p.s.Queue); n != schemas.MaxQueue {
+		t.Errorf("%d tasks wait", n)
+	}
+}
+
+// A request that fails for no reason given fails all the same, and is tried again.
+func TestFailureWithoutAReason(t *testing.T) {
+	p := begun(t, schemas.ApproveAll)
+	p.do(ModelEnded{Request: p.request, Status: schemas.StopFailed}).expect("end failed 1 2000", "-> wait 2s")
+	if f := p.s.Task.Request.Failure; f == nil || f.Kind != "provider" {
+		t.Errorf("the failure is %+v", f)
+	}
+}
