@@ -10,6 +10,7 @@
 //	request.go    reading bodies, parameters and idempotency keys, strictly
 //	failure.go    errors as HTTP answers
 //	commands.go   create, task, approve, abort, set, retry
+//	page.go       the web page, which is package web
 //	queries.go    sessions, messages with the live tail, trace, health
 //	stream.go     the event stream of one watcher
 //	turns.go      the same in the view of turns

@@ -13,6 +13,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"braid/bus"
+	"braid/gateway/web"
 	"braid/schemas"
 )
 
@@ -82,6 +83,7 @@ type Gateway struct {
 	log     zerolog.Logger
 	handler http.Handler
 	guard   guard
+	files   *web.Files
 	hubs    *hubs
 	replays replays
 	ready   readiness
@@ -102,7 +104,11 @@ func New(o Options) (*Gateway, error) {
 	if err := schemas.ValidateName("project", o.Project); err != nil {
 		return nil, fmt.Errorf("gateway: %w", err)
 	}
-	g := &Gateway{o: o, conn: o.Conn, log: o.Log, guard: newGuard(o.Token, o.Hosts)}
+	files, err := web.New()
+	if err != nil {
+		return nil, fmt.Errorf("gateway: %w", err)
+	}
+	g := &Gateway{o: o, conn: o.Conn, log: o.Log, guard: newGuard(o.Token, o.Hosts), files: files}
 	g.stopping, g.stop = context.WithCancel(context.Background())
 	g.hubs, g.replays = newHubs(g), newReplays()
 	g.handler = observe(g.log, g.routes())
@@ -178,6 +184,8 @@ type route struct {
 
 func (g *Gateway) routes() http.Handler {
 	list := []route{
+		{"GET", "/{$}", g.page, accessPage},
+		{"GET", "/static/{file}", g.pageFile, accessPage},
 		{"GET", "/healthz", g.health, accessOpen},
 		{"GET", "/readyz", g.readyz, accessOpen},
 		{"POST", "/v1/sessions", g.createSession, accessToken},

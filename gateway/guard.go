@@ -20,6 +20,9 @@ const (
 	// accessTokenOrQuery: that, or the query parameter "token", since an EventSource of a
 	// browser can't send headers.
 	accessTokenOrQuery
+	// accessPage: no token, but a host name that is served here. The page itself is no secret;
+	// under a name of somebody else's choice it would be theirs.
+	accessPage
 	// accessOpen: nothing, under any host name. Probes have no token.
 	accessOpen
 )
@@ -47,6 +50,9 @@ func (g guard) admit(r *http.Request, a access) error {
 	}
 	if err := g.checkOrigin(r); err != nil {
 		return err
+	}
+	if a == accessPage {
+		return nil
 	}
 	given, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	if !ok && a == accessTokenOrQuery {

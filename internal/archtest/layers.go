@@ -45,6 +45,8 @@ var layers = []layer{
 		why: "a toolrunner runs where the tools are, without an engine; what it must know travels in the tool call"},
 	{dir: "gateway", imports: []string{"schemas", "bus", "gateway/..."}, tests: []string{"engine", "toolrunner", "trace", "llm/..."},
 		why: "a gateway holds no state and asks engines over the bus: a trace directory belongs to one process, and it is not this one"},
+	{dir: "gateway/web",
+		why: "the page knows the HTTP API, as any client does, and nothing of the server that hands it out"},
 	{dir: "client", imports: []string{"schemas", "bus", "client/..."}, tests: []string{"engine", "gateway", "toolrunner", "trace", "llm/..."},
 		why: "a client must be usable without linking the server"},
 	{dir: "cmd", imports: []string{"..."},

@@ -1,0 +1,95 @@
+// What a person does to a session: prompts, decisions on tool calls, aborting, taking back.
+
+import { sessionPath, tell } from "./api.js";
+import { act, el, setText } from "./dom.js";
+import { headline, readableArguments } from "./text.js";
+
+export class Composer {
+  node;
+  #id;
+  #changed;
+  #prompt = el("textarea", { id: "say", rows: "1", "aria-label": "Prompt", placeholder: "Say something", enterkeyhint: "send" });
+  #busy = el("select", { "aria-label": "While a task runs", class: "small" }, el("option", { value: "steer" }, "Joins the running task"), el("option", { value: "queue" }, "Waits its turn"));
+  #send = el("button", { type: "submit", class: "primary" }, "Send");
+  #stop = el("button", { type: "button", class: "stop", hidden: true }, "Stop");
+  #question = el("section", { class: "question", "aria-label": "A decision is needed", hidden: true });
+  #queue = el("ul", { class: "queue", "aria-label": "Waiting prompts", hidden: true });
+  #asked = "";
+
+  /** changed is called when the session's summary should be read again. */
+  constructor(id, changed) {
+    this.#id = id;
+    this.#changed = changed;
+    this.#stop.addEventListener("click", () => act(this.#stop, () => tell("POST", sessionPath(id, "/abort"), {})));
+    this.#prompt.addEventListener("input", () => this.#grow());
+    this.#prompt.addEventListener("keydown", (event) => {
+      if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+      event.preventDefault();
+      form.requestSubmit();
+    });
+    const form = el("form", { onsubmit: (event) => this.#submit(event) }, this.#prompt,
+      el("div", { class: "row" }, this.#busy, el("span", { class: "gap" }), this.#stop, this.#send));
+    this.node = el("div", { class: "composer" }, this.#question, this.#queue, form);
+  }
+
+  /** Shows what can be done in a state. */
+  update({ state, pending }) {
+    const busy = state !== "idle";
+    this.#stop.hidden = this.#busy.hidden = !busy;
+    const next = pending[0];
+    if ((next?.tool_call_id ?? "") === this.#asked) return;
+    this.#asked = next?.tool_call_id ?? "";
+    this.#question.replaceChildren(...(next ? this.#ask(next, pending.length) : []));
+    this.#question.hidden = !next;
+  }
+
+  /** Shows the prompts that wait. */
+  waiting(queue) {
+    this.#queue.replaceChildren(...queue.map(({ task_id, prompt, steers }) => {
+      const back = el("button", { type: "button", class: "quiet" }, "Take back");
+      back.addEventListener("click", () => act(back, async () => {
+        await tell("DELETE", sessionPath(this.#id, `/tasks/${encodeURIComponent(task_id)}`));
+        this.#changed();
+      }));
+      return el("li", {}, el("span", { class: "state" }, steers ? "Joins soon" : "Waits"), el("span", { class: "words" }, headline(prompt)), back);
+    }));
+    this.#queue.hidden = queue.length === 0;
+  }
+
+  focus() {
+    this.#prompt.focus();
+  }
+
+  #ask(call, count) {
+    const decide = (decision) => (event) => act(event.currentTarget, () => tell("POST",
+      sessionPath(this.#id, `/approvals/${encodeURIComponent(call.tool_call_id)}`), { decision, hash: call.hash }));
+    return [
+      el("h3", {}, `May it run ${call.name}?`),
+      el("pre", { class: "given", tabindex: "0", "aria-label": "Arguments" }, readableArguments(call.arguments)),
+      el("p", { class: "hint", hidden: !call.rule && !call.deadline && count < 2 }, [
+        call.rule && `Asked by the rule ${call.rule}.`,
+        call.deadline && `Denied without an answer by ${new Date(call.deadline).toLocaleTimeString()}.`,
+        count > 1 && `${count - 1} more after this.`].filter(Boolean).join(" ")),
+      el("div", { class: "row" },
+        el("button", { type: "button", class: "primary", onclick: decide("allow") }, "Allow"),
+        el("button", { type: "button", onclick: decide("deny") }, "Deny")),
+    ];
+  }
+
+  #submit(event) {
+    event.preventDefault();
+    const prompt = this.#prompt.value;
+    if (!prompt.trim()) return;
+    act(this.#send, async () => {
+      await tell("POST", sessionPath(this.#id, "/tasks"), { prompt, when_busy: this.#busy.value });
+      if (this.#prompt.value === prompt) this.#prompt.value = "";
+      this.#grow();
+      this.#changed();
+    });
+  }
+
+  #grow() {
+    this.#prompt.style.height = "auto";
+    this.#prompt.style.height = `${Math.min(this.#prompt.scrollHeight + 2, 200)}px`;
+  }
+}

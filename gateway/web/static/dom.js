@@ -1,0 +1,51 @@
+// Elements, made of properties and children, never of markup.
+
+/**
+ * Makes an element. Properties that begin with "on" are listeners; absent, false and null ones are
+ * left out; texts among the children become text.
+ */
+export function el(tag, properties = {}, ...children) {
+  const node = document.createElement(tag);
+  for (const [name, value] of Object.entries(properties)) {
+    if (value === undefined || value === null || value === false) continue;
+    if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
+    else if (name === "class") node.className = value;
+    else if (name === "value") node.value = value;
+    else node.setAttribute(name, value === true ? "" : value);
+  }
+  node.append(...children.filter((child) => child !== undefined && child !== null && child !== false));
+  return node;
+}
+
+/** Sets a text only if it is another one, so that nothing is read out or laid out again. */
+export function setText(node, text) {
+  if (node.textContent !== text) node.textContent = text;
+}
+
+/** Says something to those who can't see the page. */
+export function announce(text) {
+  setText(document.getElementById("status"), text);
+}
+
+/** Shows that something went wrong, until it is dismissed or some time has passed. */
+export function complain(error) {
+  const text = error instanceof Error ? error.message : String(error);
+  const dismiss = () => toast.remove();
+  const toast = el("div", { class: "toast" }, el("p", {}, text),
+    el("button", { type: "button", class: "quiet", "aria-label": "Dismiss", onclick: dismiss }, "Close"));
+  document.getElementById("toasts").append(toast);
+  setTimeout(dismiss, 12_000);
+}
+
+/** Runs what a person asked for; a button is out of use meanwhile, and a failure is shown. */
+export async function act(button, work) {
+  if (button) button.disabled = true;
+  try {
+    return await work();
+  } catch (error) {
+    complain(error);
+    return undefined;
+  } finally {
+    if (button) button.disabled = false;
+  }
+}

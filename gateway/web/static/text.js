@@ -1,0 +1,59 @@
+// Numbers, times and names as people read them.
+
+const compact = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
+
+/** 1234 → "1.2K tokens". */
+export function tokens(n) {
+  return `${n < 1000 ? n : compact.format(n)} ${n === 1 ? "token" : "tokens"}`;
+}
+
+/** Milliseconds → "820 ms", "3.4 s", "2 min 5 s", "1 h 2 min". */
+export function duration(ms) {
+  if (!(ms >= 0)) return "";
+  if (ms < 1000) return `${Math.round(ms)} ms`;
+  if (ms < 59_950) return `${(ms / 1000).toFixed(1)} s`;
+  const seconds = Math.round(ms / 1000);
+  if (seconds < 3600) return `${Math.floor(seconds / 60)} min ${seconds % 60} s`;
+  return `${Math.floor(seconds / 3600)} h ${Math.floor((seconds % 3600) / 60)} min`;
+}
+
+/** How long ago a timestamp was, in one word or two. */
+export function ago(timestamp, now = Date.now()) {
+  const seconds = Math.max(0, (now - Date.parse(timestamp)) / 1000);
+  if (Number.isNaN(seconds)) return "";
+  if (seconds < 60) return "just now";
+  if (seconds < 3600) return `${Math.floor(seconds / 60)} min ago`;
+  if (seconds < 86_400) return `${Math.floor(seconds / 3600)} h ago`;
+  return new Date(timestamp).toLocaleDateString(undefined, { year: "numeric", month: "short", day: "numeric" });
+}
+
+/** The first line of a text, shortened. */
+export function headline(text, most = 80) {
+  const line = text.trim().split("\n", 1)[0];
+  return line.length > most ? `${line.slice(0, most - 1)}…` : line;
+}
+
+/** A tool call's arguments: those of one text are that text, others JSON with line breaks. */
+export function readableArguments(text) {
+  let value;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    return text;
+  }
+  const members = value && typeof value === "object" && !Array.isArray(value) ? Object.entries(value) : [];
+  if (members.length === 1 && typeof members[0][1] === "string") return members[0][1];
+  return JSON.stringify(value, null, 2);
+}
+
+/** Names of states and reasons, for people. */
+export function stateName(state) {
+  return { idle: "Idle", running: "Running", waiting: "Waits for you" }[state] ?? state;
+}
+
+export const modes = {
+  "read-only": "Ask before changes",
+  "always-ask": "Always ask",
+  "allow-all": "Allow all",
+  "deny-all": "Deny all",
+};

@@ -1,0 +1,424 @@
+// Package pagetest tests the web page in a real browser, against a real broker, engine, toolrunner
+// and gateway. It drives Chromium over a pair of pipes, so it needs Chromium and nothing else:
+// without one nothing is tested here, which is said.
+package pagetest
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"go.uber.org/goleak"
+
+	"braid/schemas"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const (
+	// envBrowser names the browser's program, if it is not on the path.
+	envBrowser = "BRAID_CHROMIUM"
+	// envShots names a directory that gets pictures of the page in its states.
+	envShots = "BRAID_SCREENSHOTS"
+)
+
+// findBrowser returns the browser's program, or skips the test.
+func findBrowser(t *testing.T) string {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("a browser takes too long for -short")
+	}
+	if path := os.Getenv(envBrowser); path != "" {
+		return path
+	}
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome", "chrome"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path
+		}
+	}
+	t.Skip("WARNING: THE PAGE IS NOT TESTED. There is no Chromium on the path, and " + envBrowser + " names none.")
+	return ""
+}
+
+// browser is a running Chromium, spoken to in its DevTools protocol: JSON, each message ended by a
+// zero byte.
+type browser struct {
+	t   *testing.T
+	in  *os.File
+	out *os.File
+
+	mu struct {
+		sync.Mutex
+		last    int
+		waiting map[int]chan reply
+		// problems are what pages report: exceptions, refused loads, errors on the console.
+		problems []string
+	}
+}
+
+type reply struct {
+	ID     int            `json:"id"`
+	Method string         `json:"method"`
+	Params jsontext.Value `json:"params"`
+	Result jsontext.Value `json:"result"`
+	Error  *struct {
+		Message string `json:"message"`
+	} `json:"error"`
+}
+
+func startBrowser(t *testing.T) *browser {
+	t.Helper()
+	program := findBrowser(t)
+	fromUs, in, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, toUs, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The sandbox needs privileges that containers lack; all that is loaded is our own page.
+	cmd := exec.Command(program, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
+		"--no-first-run", "--disable-extensions", "--disable-background-networking", "--disable-component-update",
+		"--hide-scrollbars", "--remote-debugging-pipe", "--user-data-dir="+t.TempDir(), "about:blank")
+	cmd.ExtraFiles = []*os.File{fromUs, toUs} // descriptors 3 and 4
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	fromUs.Close()
+	toUs.Close()
+	b := &browser{t: t, in: in, out: out}
+	b.mu.waiting = map[int]chan reply{}
+	var reading sync.WaitGroup
+	reading.Go(b.read)
+	t.Cleanup(func() {
+		b.do("", "Browser.close", nil, nil)
+		in.Close()
+		_ = cmd.Wait() // however it ends, it is gone
+		reading.Wait()
+		out.Close()
+	})
+	return b
+}
+
+// read takes what the browser says until it ends.
+func (b *browser) read() {
+	lines := bufio.NewReader(b.out)
+	for {
+		line, err := lines.ReadBytes(0)
+		if err != nil {
+			break
+		}
+		var r reply
+		if err := schemas.DecodeJSON(bytes.TrimSuffix(line, []byte{0}), &r); err != nil {
+			b.note("the browser says what can't be read: " + err.Error())
+			continue
+		}
+		b.mu.Lock()
+		waiting := b.mu.waiting[r.ID]
+		delete(b.mu.waiting, r.ID)
+		b.mu.Unlock()
+		if r.ID != 0 && waiting != nil {
+			waiting <- r
+		} else if r.ID == 0 {
+			b.event(r)
+		}
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, waiting := range b.mu.waiting {
+		close(waiting)
+	}
+	b.mu.waiting = nil
+}
+
+// event notes what no page should report.
+func (b *browser) event(r reply) {
+	switch r.Method {
+	case "Runtime.exceptionThrown", "Log.entryAdded":
+		b.note(string(r.Params))
+	case "Runtime.consoleAPICalled":
+		if bytes.Contains(r.Params, []byte(`"type":"error"`)) {
+			b.note(string(r.Params))
+		}
+	}
+}
+
+func (b *browser) note(problem string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.mu.problems = append(b.mu.problems, problem)
+}
+
+// noProblems fails the test for everything a page reported that contains none of the words.
+func (b *browser) noProblems(but ...string) {
+	b.t.Helper()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, p := range b.mu.problems {
+		if !slices.ContainsFunc(but, func(word string) bool { return strings.Contains(p, word) }) {
+			b.t.Errorf("the page reports %s", p)
+		}
+	}
+	b.mu.problems = nil
+}
+
+var errClosed = errors.New("the browser is gone")
+
+// call sends one command and waits for its answer.
+func (b *browser) call(session, method string, params any) (jsontext.Value, error) {
+	if params == nil {
+		params = struct{}{}
+	}
+	answer := make(chan reply, 1)
+	b.mu.Lock()
+	if b.mu.waiting == nil {
+		b.mu.Unlock()
+		return nil, errClosed
+	}
+	b.mu.last++
+	id := b.mu.last
+	b.mu.waiting[id] = answer
+	b.mu.Unlock()
+	message, err := schemas.EncodeJSON(struct {
+		ID      int    `json:"id"`
+		Session string `json:"sessionId,omitzero"`
+		Method  string `json:"method"`
+		Params  any    `json:"params"`
+	}{id, session, method, params})
+	if err != nil {
+		return nil, err
+	}
+	if _, err := b.in.Write(append(message, 0)); err != nil {
+		return nil, err
+	}
+	r, ok := <-answer
+	switch {
+	case !ok:
+		return nil, errClosed
+	case r.Error != nil:
+		return nil, fmt.Errorf("%s: %s", method, r.Error.Message)
+	}
+	return r.Result, nil
+}
+
+// do is call for what has to work. result may be nil.
+func (b *browser) do(session, method string, params, result any) {
+	b.t.Helper()
+	raw, err := b.call(session, method, params)
+	if errors.Is(err, errClosed) && method == "Browser.close" {
+		return
+	}
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	if result != nil {
+		if err := schemas.DecodeJSON(raw, result); err != nil {
+			b.t.Fatalf("%s: %v", method, err)
+		}
+	}
+}
+
+// tab is one page. Each has a session storage of its own.
+type tab struct {
+	*browser
+	session string
+}
+
+type object map[string]any
+
+func (b *browser) tab() *tab {
+	b.t.Helper()
+	var target struct {
+		ID string `json:"targetId"`
+	}
+	b.do("", "Target.createTarget", object{"url": "about:blank"}, &target)
+	var attached struct {
+		Session string `json:"sessionId"`
+	}
+	b.do("", "Target.attachToTarget", object{"targetId": target.ID, "flatten": true}, &attached)
+	p := &tab{browser: b, session: attached.Session}
+	for _, domain := range []string{"Page", "Runtime", "Log", "Accessibility"} {
+		p.do(domain+".enable", nil, nil)
+	}
+	p.size(1280, 800)
+	return p
+}
+
+func (p *tab) do(method string, params, result any) {
+	p.t.Helper()
+	p.browser.do(p.session, method, params, result)
+}
+
+// size is the size of what is seen. Narrow ones are those of phones.
+func (p *tab) size(width, height int) {
+	p.do("Emulation.setDeviceMetricsOverride", object{"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}, nil)
+}
+
+func (p *tab) scheme(name string) {
+	p.do("Emulation.setEmulatedMedia", object{"features": []object{{"name": "prefers-color-scheme", "value": name}}}, nil)
+}
+
+func (p *tab) open(url string) {
+	p.t.Helper()
+	p.do("Page.navigate", object{"url": url}, nil)
+}
+
+func (p *tab) reload() {
+	p.t.Helper()
+	p.eval(`window.before = true`, nil)
+	p.do("Page.reload", nil, nil)
+	p.until("the page is another one", `!window.before && document.readyState === "complete"`)
+}
+
+// eval runs an expression in the page; a promise is awaited.
+func (p *tab) eval(expression string, result any) {
+	p.t.Helper()
+	if err := p.tryEval(expression, result); err != nil {
+		p.t.Fatalf("%s: %v", expression, err)
+	}
+}
+
+func (p *tab) tryEval(expression string, result any) error {
+	raw, err := p.call(p.session, "Runtime.evaluate", object{"expression": expression, "awaitPromise": true, "returnByValue": true})
+	if err != nil {
+		return err
+	}
+	var answer struct {
+		Result struct {
+			Value jsontext.Value `json:"value"`
+		} `json:"result"`
+		Exception *struct {
+			Text   string `json:"text"`
+			Object struct {
+				Description string `json:"description"`
+			} `json:"exception"`
+		} `json:"exceptionDetails"`
+	}
+	if err := schemas.DecodeJSON(raw, &answer); err != nil {
+		return err
+	}
+	if e := answer.Exception; e != nil {
+		return fmt.Errorf("%s %s", e.Text, e.Object.Description)
+	}
+	if result == nil {
+		return nil
+	}
+	return schemas.DecodeJSON(answer.Result.Value, result)
+}
+
+// patience is how long a page may take to show something, in milliseconds: a loaded machine is slow.
+const patience = 90_000
+
+// until waits for an expression to be true in the page.
+func (p *tab) until(what, expression string) {
+	p.t.Helper()
+	wait := fmt.Sprintf(`new Promise((good, bad) => {
+		const look = () => { let is = false; try { is = %s } catch {} is ? good(true) : setTimeout(look, 20) };
+		setTimeout(() => bad(new Error("never")), %d);
+		look();
+	})`, expression, patience)
+	err := p.tryEval(wait, nil)
+	for err != nil && strings.Contains(err.Error(), "context was destroyed") || errors.Is(err, io.EOF) {
+		err = p.tryEval(wait, nil) // the page went on to another one
+	}
+	if err != nil {
+		var shown string
+		_ = p.tryEval(`document.body.innerText`, &shown)
+		p.shot("failed")
+		p.t.Fatalf("%s: %v; the page shows:\n%s", what, err, shown)
+	}
+}
+
+// see waits for a text among what is shown under a selector.
+func (p *tab) see(selector, text string) {
+	p.t.Helper()
+	p.until(fmt.Sprintf("see %q in %s", text, selector),
+		fmt.Sprintf(`[...document.querySelectorAll(%q)].some((n) => n.checkVisibility() && n.innerText.includes(%q))`, selector, text))
+}
+
+// text is what is shown under a selector.
+func (p *tab) text(selector string) string {
+	p.t.Helper()
+	var text string
+	p.eval(fmt.Sprintf(`document.querySelector(%q)?.innerText ?? ""`, selector), &text)
+	return text
+}
+
+// click presses the mouse in the middle of an element that has the text.
+func (p *tab) click(selector, text string) {
+	p.t.Helper()
+	p.see(selector, text)
+	var at struct{ X, Y float64 }
+	p.eval(fmt.Sprintf(`(() => {
+		const node = [...document.querySelectorAll(%q)].find((n) => n.checkVisibility() && n.innerText.includes(%q));
+		node.scrollIntoView({block: "nearest"});
+		const r = node.getBoundingClientRect();
+		return {X: r.x + r.width / 2, Y: r.y + r.height / 2};
+	})()`, selector, text), &at)
+	for _, kind := range []string{"mousePressed", "mouseReleased"} {
+		p.do("Input.dispatchMouseEvent", object{"type": kind, "x": at.X, "y": at.Y, "button": "left", "clickCount": 1}, nil)
+	}
+}
+
+// write types a text where the focus is.
+func (p *tab) write(text string) {
+	p.t.Helper()
+	p.do("Input.insertText", object{"text": text}, nil)
+}
+
+// press presses a key, such as Tab or Enter.
+func (p *tab) press(key string) {
+	p.t.Helper()
+	code := map[string]int{"Tab": 9, "Enter": 13, "Escape": 27, " ": 32}[key]
+	text := map[string]string{"Enter": "\r", " ": " "}[key]
+	p.do("Input.dispatchKeyEvent", object{"type": "keyDown", "key": key, "windowsVirtualKeyCode": code, "text": text}, nil)
+	p.do("Input.dispatchKeyEvent", object{"type": "keyUp", "key": key, "windowsVirtualKeyCode": code}, nil)
+}
+
+// shot takes pictures, for people to look at, if anybody wants them.
+func (p *tab) shot(name string) {
+	p.t.Helper()
+	dir := os.Getenv(envShots)
+	if dir == "" {
+		return
+	}
+	var picture struct {
+		Data string `json:"data"`
+	}
+	p.do("Page.captureScreenshot", object{"format": "png"}, &picture)
+	raw, err := base64.StdEncoding.DecodeString(picture.Data)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, name+".png"), raw, 0o600); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// shots takes pictures at the widths of a desk and of a phone, the latter also in the dark.
+func (p *tab) shots(name string) {
+	p.t.Helper()
+	if os.Getenv(envShots) == "" {
+		return
+	}
+	p.shot(name + "-desk")
+	p.size(390, 844)
+	p.shot(name + "-phone")
+	p.scheme("dark")
+	p.shot(name + "-phone-dark")
+	p.size(1280, 800)
+	p.shot(name + "-desk-dark")
+	p.scheme("light")
+}
