@@ -216,25 +216,25 @@ func (c *Conn) adoptExisting(ctx context.Context, t *Topology) error {
 	if t.Replicas <= 0 {
 		t.Replicas = existing.Replicas
 	}
-	return t.adoptLiveTTL(existing.Metadata[metaLive])
+	t.LiveTTL, err = liveTTLInForce(existing.Metadata[metaLive], t.LiveTTL)
+	return err
 }
 
-// adoptLiveTTL takes over how long fragments live; clusters that do not say it were made when there
-// was no choice.
-func (t *Topology) adoptLiveTTL(existing string) error {
+// liveTTLInForce is how long fragments live in a cluster that exists; those that do not say it were
+// made when there was no choice.
+func liveTTLInForce(existing string, asked time.Duration) (time.Duration, error) {
 	live := defaultLiveTTL
 	if existing != "" {
 		d, err := time.ParseDuration(existing)
 		if err != nil || d <= 0 {
-			return fmt.Errorf("%w: %s is %q", ErrTopology, metaLive, existing)
+			return 0, fmt.Errorf("%w: %s is %q", ErrTopology, metaLive, existing)
 		}
 		live = d
 	}
-	if t.LiveTTL > 0 && t.LiveTTL != live {
-		return fmt.Errorf("%w: fragments live for %s, %s was asked for; that is fixed when a cluster is made", ErrTopology, live, t.LiveTTL)
+	if asked > 0 && asked != live {
+		return 0, fmt.Errorf("%w: fragments live for %s, %s was asked for; that is fixed when a cluster is made", ErrTopology, live, asked)
 	}
-	t.LiveTTL = live
-	return nil
+	return live, nil
 }
 
 // ensureStream creates the stream or checks the one that exists, and returns its epoch. Two

@@ -95,11 +95,10 @@ func (r *runner) refuseImage(b *schemas.TaskBody) *schemas.Error {
 	if b.PromptImage() == "" || meta == nil {
 		return nil
 	}
-	model, err := r.e.models.Open(meta.Provider + "/" + meta.ModelID)
-	if err != nil {
-		return nil // a model that is gone ends the task as it ends any
+	if model, err := r.e.models.Open(meta.Provider + "/" + meta.ModelID); err == nil {
+		return model.Info().Refuse(b)
 	}
-	return model.Info().Refuse(b)
+	return nil // a model that is gone ends the task as it ends any
 }
 
 // outcomeOf finds the outcome a command id was given before, whenever that was: what the trace

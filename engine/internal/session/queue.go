@@ -28,6 +28,7 @@ func (s *State) applyDequeued(p *schemas.TaskDequeued) {
 		s.opener = p.TaskID
 	case schemas.DequeuedSteering:
 		s.closeRequest()
+	case schemas.DequeuedWithdrawn: // no prompt follows
 	}
 }
 
