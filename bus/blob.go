@@ -103,7 +103,7 @@ func (c *Conn) putChunks(ctx context.Context, name string, r io.Reader) (info je
 		ObjectMeta: jetstream.ObjectMeta{Name: name, Opts: &jetstream.ObjectMetaOptions{ChunkSize: blobChunk}},
 		Bucket:     bucketBlobs, NUID: newNonce(),
 	}
-	chunks := objectChunks(info)
+	chunks := objectChunks(info.NUID)
 	defer func() {
 		if err != nil {
 			c.dropChunks(ctx, info)
@@ -135,8 +135,11 @@ func (c *Conn) putChunks(ctx context.Context, name string, r io.Reader) (info je
 	return info, nil
 }
 
-// objectChunks is where the content of an object is stored.
-func objectChunks(info jetstream.ObjectInfo) string { return "$O." + bucketBlobs + ".C." + info.NUID }
+// streamBlobs is the stream that the bucket is.
+const streamBlobs = "OBJ_" + bucketBlobs
+
+// objectChunks is where the content of an object is stored; each has a NUID of its own.
+func objectChunks(nuid string) string { return "$O." + bucketBlobs + ".C." + nuid }
 
 // dropChunks removes what is stored of an object that never will be one. It is best effort.
 func (c *Conn) dropChunks(ctx context.Context, info jetstream.ObjectInfo) {
@@ -145,7 +148,7 @@ func (c *Conn) dropChunks(ctx context.Context, info jetstream.ObjectInfo) {
 	}
 	tidy, cancel := context.WithTimeout(context.WithoutCancel(ctx), tryTimeout)
 	defer cancel()
-	if err := c.purge(tidy, "OBJ_"+bucketBlobs, objectChunks(info)); err != nil {
+	if err := c.purge(tidy, streamBlobs, objectChunks(info.NUID)); err != nil {
 		c.log.Debug().Err(err).Str("blob", info.Name).Msg("pieces of a blob that was not stored stay behind")
 	}
 }
@@ -211,7 +214,7 @@ func (c *Conn) deleteBlob(ctx context.Context, name string) error {
 	if err := c.blobs.Delete(ctx, name); err != nil && !errors.Is(err, jetstream.ErrObjectNotFound) {
 		return fmt.Errorf("delete blob %s: %w", name, err)
 	}
-	if err := c.purge(ctx, "OBJ_"+bucketBlobs, objectSubject(name)); err != nil {
+	if err := c.purge(ctx, streamBlobs, objectSubject(name)); err != nil {
 		return fmt.Errorf("delete blob %s: %w", name, err)
 	}
 	return nil
@@ -226,9 +229,10 @@ func (c *Conn) purge(ctx context.Context, stream, subject string) error {
 	return s.Purge(ctx, jetstream.WithPurgeSubject(subject))
 }
 
-// listBlobs returns the blobs whose names begin with prefix.
+// listBlobs returns the blobs whose names begin with prefix, also what is left of those of which
+// the deletion was interrupted.
 func (c *Conn) listBlobs(ctx context.Context, prefix string) ([]*jetstream.ObjectInfo, error) {
-	all, err := c.blobs.List(ctx)
+	all, err := c.blobs.List(ctx, jetstream.ListObjectsShowDeleted())
 	if errors.Is(err, jetstream.ErrNoObjectsFound) {
 		return nil, nil
 	}

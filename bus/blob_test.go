@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"braid/bus"
 	"braid/bus/bustest"
@@ -104,39 +103,5 @@ func TestLostBlob(t *testing.T) {
 	frames := readFrames(t, c, ref, bus.LogAndLive)
 	if got := frameWords(frames); got != "before lost_message after" || !slices.Equal(frames[0].Lost, []int{1}) {
 		t.Errorf("read %q, lost lines %v", got, frames[0].Lost)
-	}
-}
-
-func TestSweepBlobs(t *testing.T) {
-	b := bustest.Single(t) // a broker of its own: the sweep sees every blob
-	c := b.Conn(t)
-	ref := newSession()
-	o := claim(t, c, ref, "a", bus.Claim{})
-	appendMessages(t, o, said("%s", strings.Repeat("x", 2<<20)))
-	named, err := c.BlobNames(testContext(t), ref)
-	if err != nil || len(named) != 1 {
-		t.Fatalf("blobs %v, %v", named, err)
-	}
-	orphan := strings.Replace(named[0], ".1.", ".2.", 1)
-	ours, theirs := "p/"+ref.ID+"/call.kept", "p/"+ref.ID+"/call.dropped"
-	for _, name := range []string{orphan, ours, theirs} {
-		if err := c.PutBlob(testContext(t), name, []byte("data")); err != nil {
-			t.Fatal(err)
-		}
-	}
-	keep := func(name string) (bool, error) { return name == ours, nil }
-	if n, err := c.SweepBlobs(testContext(t), time.Hour, keep); n != 0 || err != nil {
-		t.Errorf("removed %d young blobs, %v", n, err)
-	}
-	if n, err := c.SweepBlobs(testContext(t), 0, keep); n != 2 || err != nil {
-		t.Errorf("removed %d, %v", n, err)
-	}
-	left, err := c.BlobNames(testContext(t), ref)
-	slices.Sort(left)
-	if want := []string{named[0], ours}; err != nil || !slices.Equal(left, want) {
-		t.Errorf("left %v, %v, want %v", left, err, want)
-	}
-	if got := readFrames(t, c, ref, bus.LogOnly); len(got) != 1 || len(got[0].Lost) != 0 {
-		t.Error("the sweep took a blob that is in use")
 	}
 }

@@ -2,7 +2,6 @@ package bus
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -71,62 +70,6 @@ func (c *Conn) dropBody(ctx context.Context, name string) {
 	}
 	if err := c.deleteBlob(ctx, name); err != nil && ctx.Err() == nil {
 		c.log.Debug().Err(err).Str("blob", name).Msg("the body of a command stays behind")
-	}
-}
-
-// BodiesInUse answers for [Conn.SweepBlobs] whether a blob that belongs to no frame is to be kept:
-// the body of a call's record as long as that record is stored, the body of a queued call until
-// the call has ended, that of a command as long as the command is stored, a trace as long as the
-// command that imports it. Other blobs go with their session alone, and are kept.
-func (c *Conn) BodiesInUse(ctx context.Context) (keep func(name string) (bool, error)) {
-	return func(name string) (bool, error) {
-		if ref, ok := sessionOfTrace(name); ok {
-			return c.traceInUse(ctx, ref, name)
-		}
-		if ref, _, ok := ownerOfBody(name, commandMark); ok {
-			return c.commandNames(ctx, ref, name)
-		}
-		ref, call, ok := ownerOfBody(name, bodyMark)
-		if !ok || validateCall(ref, call) != nil {
-			return true, nil
-		}
-		shard := c.shard(ref)
-		open := false
-		for next := uint64(1); ; {
-			s, err := c.leaderRead(ctx, outputsStream(shard), directRequest{Seq: next, NextFor: outputSubject(ref, shard, call)})
-			if errors.Is(err, errNotFound) {
-				return open, nil
-			}
-			if err != nil {
-				return false, fmt.Errorf("look for what names %s: %w", name, err)
-			}
-			if s.Header.Get(headerBody) == name {
-				return true, nil
-			}
-			var rec schemas.ToolRecord // of a body that is elsewhere: a done one, which is no open call
-			if err := schemas.DecodeJSON(s.Data, &rec); err != nil {
-				rec = schemas.ToolRecord{}
-			}
-			open = rec.State == schemas.RecordQueued || rec.State == schemas.RecordStarted
-			next = s.Sequence + 1
-		}
-	}
-}
-
-// commandNames reports whether a stored command of the session names the blob.
-func (c *Conn) commandNames(ctx context.Context, ref schemas.SessionRef, blob string) (bool, error) {
-	for next := uint64(1); ; {
-		s, err := c.leaderRead(ctx, streamCommands, directRequest{Seq: next, NextFor: commandSubject(ref, LaneRun)})
-		if errors.Is(err, errNotFound) {
-			return false, nil
-		}
-		if err != nil {
-			return false, fmt.Errorf("look for what names %s: %w", blob, err)
-		}
-		if s.Header.Get(headerBody) == blob {
-			return true, nil
-		}
-		next = s.Sequence + 1
 	}
 }
 

@@ -34,7 +34,7 @@ func testCommandLarge(t *testing.T, b *bustest.Broker, project string) {
 	sequence := send(t, c, cmd)
 	blobs := func() []string {
 		t.Helper()
-		names, err := c.Blobs(ctx, ref)
+		names, err := c.BlobNames(ctx, ref)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -58,11 +58,11 @@ func testCommandLarge(t *testing.T, b *bustest.Broker, project string) {
 		t.Fatalf("read %d commands, %v", len(got), err)
 	}
 	for _, name := range blobs() {
-		if keep, err := c.BodiesInUse(ctx)(name); !keep || err != nil {
+		if keep, err := c.BlobInUse(ctx, name); !keep || err != nil {
 			t.Errorf("a sweep would take it: %v, %v", keep, err)
 		}
 	}
-	if keep, err := c.BodiesInUse(ctx)(project + "/s/command.c.0000"); keep || err != nil {
+	if keep, err := c.BlobInUse(ctx, project+"/s/command.c.0000"); keep || err != nil {
 		t.Errorf("a sweep keeps what nothing names: %v, %v", keep, err)
 	}
 	if !got[0].KeptOutside() {
@@ -85,7 +85,7 @@ func testCommandForeignBody(t *testing.T, b *bustest.Broker, project string) {
 	ctx := testContext(t)
 	ref, other := schemas.SessionRef{Project: project, ID: "s"}, schemas.SessionRef{Project: project, ID: "other"}
 	send(t, c, pictures(other, "c", 1, 3<<20))
-	names, err := c.Blobs(ctx, other)
+	names, err := c.BlobNames(ctx, other)
 	if err != nil || len(names) != 1 {
 		t.Fatalf("%v, %v", names, err)
 	}
@@ -110,7 +110,7 @@ func testCommandForeignBody(t *testing.T, b *bustest.Broker, project string) {
 		}
 		c.DropBody(ctx, cmd)
 	}
-	if left, err := c.Blobs(ctx, other); err != nil || len(left) != 1 {
+	if left, err := c.BlobNames(ctx, other); err != nil || len(left) != 1 {
 		t.Errorf("the other session has %v, %v", left, err)
 	}
 }
@@ -126,7 +126,7 @@ func testCommandTooLarge(t *testing.T, b *bustest.Broker, project string) {
 			t.Errorf("%s: got %v, want too large", why, err)
 		}
 	}
-	if names, err := c.Blobs(testContext(t), ref); err != nil || len(names) != 0 {
+	if names, err := c.BlobNames(testContext(t), ref); err != nil || len(names) != 0 {
 		t.Errorf("something is stored: %v, %v", names, err)
 	}
 }

@@ -51,24 +51,10 @@ func (c *Conn) ReadCommands(ctx context.Context, ref schemas.SessionRef, after, 
 	if err := ref.Validate(); err != nil {
 		return nil, err
 	}
-	if reach == 0 {
-		last, err := c.lastCommand(ctx, ref)
-		if err != nil {
-			return nil, unavailable("commands can't be read", err)
-		}
-		reach = last
-	}
-	if reach <= after {
-		return nil, nil
-	}
-	messages, err := c.commandsFromReplica(ctx, ref, after, reach)
-	if errors.Is(err, errBehind) {
-		messages, err = c.commandsFromLeader(ctx, ref, after, reach)
-	}
+	messages, err := c.commandMessages(ctx, ref, after, reach)
 	if err != nil {
 		return nil, unavailable("commands can't be read", err)
 	}
-	slices.SortFunc(messages, func(a, b stored) int { return cmp.Compare(a.Sequence, b.Sequence) })
 	commands := make([]StoredCommand, 0, len(messages))
 	for _, m := range messages {
 		cmd, err := c.openCommand(ctx, ref, m)
@@ -80,6 +66,24 @@ func (c *Conn) ReadCommands(ctx context.Context, ref schemas.SessionRef, after, 
 		}
 	}
 	return commands, nil
+}
+
+// commandMessages returns what [Conn.ReadCommands] reads as it is stored.
+func (c *Conn) commandMessages(ctx context.Context, ref schemas.SessionRef, after, reach uint64) (messages []stored, err error) {
+	if reach == 0 {
+		if reach, err = c.lastCommand(ctx, ref); err != nil {
+			return nil, err
+		}
+	}
+	if reach <= after {
+		return nil, nil
+	}
+	messages, err = c.commandsFromReplica(ctx, ref, after, reach)
+	if errors.Is(err, errBehind) {
+		messages, err = c.commandsFromLeader(ctx, ref, after, reach)
+	}
+	slices.SortFunc(messages, func(a, b stored) int { return cmp.Compare(a.Sequence, b.Sequence) })
+	return messages, err
 }
 
 // commandLanes are the subjects of a session's commands.

@@ -4,14 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"braid/schemas"
 )
 
 // DeleteSession removes a session for good: its frames, its blobs, what it was asked and the
-// records of its calls, everything but a claim that says so. The claim comes first, so that whoever owns the session is fenced and nothing can be
-// appended behind the purge. Deleting again finishes what was interrupted.
+// records of its calls, everything but a claim that says so. The claim comes first, so that whoever
+// owns the session is fenced and nothing can be appended behind the purge. Deleting again finishes
+// what was interrupted.
 func (c *Conn) DeleteSession(ctx context.Context, ref schemas.SessionRef, instance string) error {
 	if err := schemas.ValidateName("instance", instance); err != nil {
 		return err
@@ -119,73 +119,5 @@ func (c *Conn) entomb(ctx context.Context, ref schemas.SessionRef, instance stri
 		if !errors.Is(err, ErrClaimLost) {
 			return fmt.Errorf("delete session %s: %w", ref, err)
 		}
-	}
-}
-
-// SweepBlobs removes blobs older than an age that nothing refers to: those of frames that were
-// never stored. keep is asked about blobs whose names are not those of frames. It returns how
-// many it has removed. The age must be well above the time an append can take; a day is.
-func (c *Conn) SweepBlobs(ctx context.Context, age time.Duration, keep func(name string) (bool, error)) (removed int, err error) {
-	blobs, err := c.listBlobs(ctx, "")
-	if err != nil {
-		return 0, err
-	}
-	named := map[schemas.SessionRef]map[string]bool{}
-	for _, blob := range blobs {
-		if time.Since(blob.ModTime) < age {
-			continue
-		}
-		kept, err := c.blobNamed(ctx, blob.Name, named, keep)
-		if err != nil {
-			return removed, fmt.Errorf("sweep blobs: %w", err)
-		}
-		if kept {
-			continue
-		}
-		if err := c.deleteBlob(ctx, blob.Name); err != nil {
-			return removed, fmt.Errorf("sweep blobs: %w", err)
-		}
-		removed++
-	}
-	return removed, nil
-}
-
-// blobNamed reports whether something refers to a blob. named caches what sessions refer to.
-func (c *Conn) blobNamed(ctx context.Context, name string, named map[schemas.SessionRef]map[string]bool, keep func(string) (bool, error)) (bool, error) {
-	ref, _, _, ok := frameOfBlob(name)
-	if !ok {
-		return keep(name)
-	}
-	if named[ref] == nil {
-		names, err := c.blobsInFrames(ctx, ref)
-		if err != nil {
-			return false, err
-		}
-		named[ref] = names
-	}
-	return named[ref][name], nil
-}
-
-// blobsInFrames collects the names of blobs that a session's frames refer to, without reading
-// the blobs.
-func (c *Conn) blobsInFrames(ctx context.Context, ref schemas.SessionRef) (map[string]bool, error) {
-	names := map[string]bool{}
-	ends, err := c.SessionEnds(ctx, ref)
-	if err != nil {
-		return nil, err
-	}
-	s := newStretch(c, ref, 0, ends, LogAndLive, func(ctx context.Context) (Ends, error) { return c.SessionEnds(ctx, ref) })
-	for {
-		src, err := s.next(ctx)
-		if err != nil {
-			return nil, err
-		}
-		if src == nil {
-			return names, nil
-		}
-		for _, name := range blobNames(src.page[0].Data) {
-			names[name] = true
-		}
-		src.page = src.page[1:]
 	}
 }

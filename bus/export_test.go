@@ -53,12 +53,7 @@ func DecodeStoredCommand(ref schemas.SessionRef, sequence uint64, data []byte) S
 	return storedCommand(ref, stored{Subject: commandSubject(ref, LaneRun), Sequence: sequence, Data: data}, data, nil)
 }
 
-// Blobs lists the names of a session's blobs.
-func (c *Conn) Blobs(ctx context.Context, ref schemas.SessionRef) ([]string, error) {
-	infos, err := c.listBlobs(ctx, sessionBlobs(ref))
-	var names []string
-	for _, info := range infos {
-		names = append(names, info.Name)
-	}
-	return names, err
+// BlobInUse reports whether a sweep would keep a blob of that name.
+func (c *Conn) BlobInUse(ctx context.Context, name string) (bool, error) {
+	return newReferences(c).name(ctx, name)
 }

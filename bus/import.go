@@ -63,20 +63,6 @@ func (c *Conn) DropTrace(ctx context.Context, ref schemas.SessionRef, name strin
 	return err
 }
 
-// traceInUse reports whether a command that is stored names the trace.
-func (c *Conn) traceInUse(ctx context.Context, ref schemas.SessionRef, name string) (bool, error) {
-	commands, err := c.ReadCommands(ctx, ref, 0, 0)
-	if err != nil {
-		return false, err
-	}
-	for _, cmd := range commands {
-		if cmd.Import != nil && cmd.Import.Trace == name {
-			return true, nil
-		}
-	}
-	return false, nil
-}
-
 // sessionOfTrace parses the name of a trace.
 func sessionOfTrace(name string) (schemas.SessionRef, bool) {
 	parts := strings.Split(name, "/")

@@ -3,10 +3,8 @@ package bus_test
 import (
 	"errors"
 	"io"
-	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"braid/bus"
 	"braid/bus/bustest"
@@ -78,30 +76,5 @@ func TestRefusedTraceLeavesNothing(t *testing.T) {
 	}
 	if _, err := c.PutTrace(ctx, schemas.SessionRef{Project: "p", ID: "*"}, io.LimitReader(nil, 0)); !errors.Is(err, &schemas.Error{Code: schemas.CodeInvalid}) {
 		t.Errorf("a session that is none: %v", err)
-	}
-}
-
-// A sweep keeps a trace as long as a command names it.
-func TestSweepTraces(t *testing.T) {
-	c := bustest.Single(t).Conn(t)
-	ctx, ref := testContext(t), newSession()
-	var names []string
-	for _, text := range []string{"wanted", "forgotten"} {
-		name, err := c.PutTrace(ctx, ref, strings.NewReader(text))
-		if err != nil {
-			t.Fatal(err)
-		}
-		names = append(names, name)
-	}
-	if _, err := c.SendCommand(ctx, schemas.Command{
-		ID: "c", Type: schemas.CommandImport, Session: ref, Import: &schemas.ImportBody{Trace: names[0]},
-	}); err != nil {
-		t.Fatal(err)
-	}
-	if n, err := c.SweepBlobs(ctx, time.Duration(0), c.BodiesInUse(ctx)); n != 1 || err != nil {
-		t.Errorf("removed %d, %v", n, err)
-	}
-	if left, err := c.BlobNames(ctx, ref); err != nil || !slices.Equal(left, names[:1]) {
-		t.Errorf("left %v, %v", left, err)
 	}
 }

@@ -282,12 +282,12 @@ func testRecordBodyKept(t *testing.T, b *bustest.Broker, project string) {
 	c := b.Conn(t)
 	ref := schemas.SessionRef{Project: project, ID: "s"}
 	kept := func() (n int) {
-		names, err := c.Blobs(testContext(t), ref)
+		names, err := c.BlobNames(testContext(t), ref)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, name := range names {
-			keep, err := c.BodiesInUse(testContext(t))(name)
+			keep, err := c.BlobInUse(testContext(t), name)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -305,7 +305,7 @@ func testRecordBodyKept(t *testing.T, b *bustest.Broker, project string) {
 	s := write(t, c, ref, "call", q, started("r", "n"))
 	write(t, c, ref, "call", s, done(strings.Repeat("y", 2<<20)))
 	eventually(t, "the body of the record alone is kept", func() bool {
-		names, err := c.Blobs(testContext(t), ref)
+		names, err := c.BlobNames(testContext(t), ref)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -315,7 +315,7 @@ func testRecordBodyKept(t *testing.T, b *bustest.Broker, project string) {
 	if n := kept(); n != 0 {
 		t.Errorf("%d bodies are kept without records", n)
 	}
-	if keep, err := c.BodiesInUse(testContext(t))(project + "/s/output.x"); !keep || err != nil {
+	if keep, err := c.BlobInUse(testContext(t), project+"/s/output.x"); !keep || err != nil {
 		t.Errorf("got %v, %v for a blob of another kind", keep, err)
 	}
 }

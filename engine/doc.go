@@ -17,6 +17,7 @@
 //	deadline.go    decisions that must come in time
 //	tooldesk.go    what toolrunners say to the owner
 //	watch.go       who lives, whose sessions need somebody, are our own loops alive
+//	sweep.go       blobs that nothing refers to
 //	projector.go   the session logs become the trace
 //	queries.go     what people ask of the trace
 //

@@ -61,6 +61,10 @@ type Timing struct {
 	Watch time.Duration
 	// Stuck is how long a session's loop may take to come round; default 5 s.
 	Stuck time.Duration
+	// Sweep is how often blobs are looked for that nothing refers to, on average; default 1 h.
+	Sweep time.Duration
+	// Orphan is how old such a blob must be to be removed; default 24 h.
+	Orphan time.Duration
 	// Retry is the part of an announced wait for a retry that is really waited; default 1.
 	Retry float64
 }
@@ -80,6 +84,8 @@ func (t Timing) withDefaults() Timing {
 	set(&t.Ring, 3*time.Second)
 	set(&t.Watch, 500*time.Millisecond)
 	set(&t.Stuck, 5*time.Second)
+	set(&t.Sweep, time.Hour)
+	set(&t.Orphan, 24*time.Hour)
 	if t.Retry <= 0 {
 		t.Retry = 1
 	}
@@ -106,7 +112,7 @@ type Engine struct {
 
 	cancel  context.CancelCauseFunc // ends everything at once
 	drain   context.CancelFunc      // stops taking work
-	work    sync.WaitGroup          // pulls, watch, projection
+	work    sync.WaitGroup          // pulls, watch, sweep, projection
 	closers []func()                // services on the bus
 
 	mu struct {
@@ -158,6 +164,7 @@ func Start(ctx context.Context, o Options) (*Engine, error) {
 	e.work.Go(func() { e.pull(running, taking, bus.LaneRun) })
 	e.work.Go(func() { e.pull(running, taking, bus.LaneControl) })
 	e.work.Go(func() { e.watch(taking) })
+	e.work.Go(func() { e.sweep(taking) })
 	e.logPolicy()
 	e.log.Info().Int("shards", e.conn.Shards()).Int("room", e.room).Msg("engine started")
 	return e, nil
