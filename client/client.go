@@ -1,0 +1,204 @@
+package client
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io"
+	"iter"
+	"time"
+
+	"braid/bus"
+	"braid/schemas"
+)
+
+// Transport is a way to reach a project's sessions: [HTTP] or [NATS]. It belongs to one [Client].
+//
+// Errors that a caller can decide on are *[schemas.Error]; any other means that the connection
+// broke, and trying again is worth it.
+type Transport interface {
+	// send has a command applied, once however often it is sent under its id. The session has no
+	// project yet.
+	send(ctx context.Context, cmd schemas.Command) (accepted, error)
+	info(ctx context.Context, id string) (Info, error)
+	sessions(ctx context.Context, cursor string) (sessionsPage, error)
+	history(ctx context.Context, id, after string) (historyPage, error)
+	export(ctx context.Context, id string, w io.Writer) error
+	// watch is one connection, from after w's cursor on, until it breaks: the last element is an
+	// error.
+	watch(ctx context.Context, id string, w watch) iter.Seq2[Event, error]
+	close()
+}
+
+// accepted is an applied command.
+type accepted struct {
+	CommandID string        `json:"command_id"`
+	Cursor    string        `json:"cursor"` // where watching shows all that the command brings about
+	Taken     schemas.Taken `json:"taken"`
+}
+
+// Client makes, finds and lists the sessions of a project. It is safe for concurrent use.
+type Client struct {
+	transport Transport
+	pauses    pauses
+}
+
+// New makes a client. It connects to nothing until it is asked for something.
+func New(t Transport) *Client { return &Client{transport: t, pauses: defaultPauses} }
+
+// Close drops what the client holds open without using it. Streams end with their own contexts. A
+// connection that was given to [NATS] stays open.
+func (c *Client) Close() { c.transport.close() }
+
+// CreateOptions describe a session. Model must be set.
+type CreateOptions struct {
+	// ID names the session; empty: one is made up, and is the same for the same [Key].
+	ID string
+	schemas.CreateBody
+}
+
+// Create makes a session.
+func (c *Client) Create(ctx context.Context, o CreateOptions, options ...Option) (*Session, error) {
+	cmd := schemas.Command{Type: schemas.CommandCreate, ID: commandID(options), Create: &o.CreateBody}
+	s := c.Session(o.ID)
+	if s.id == "" {
+		sum := sha256.Sum256([]byte("session " + cmd.ID))
+		s.id = hex.EncodeToString(sum[:16])
+	}
+	if _, err := s.send(ctx, cmd); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// Session is a handle on the session of that id. It asks nobody whether there is one.
+func (c *Client) Session(id string) *Session { return &Session{client: c, id: id} }
+
+// Sessions lists the project's sessions, in the server's order. The list ends at the first error.
+func (c *Client) Sessions(ctx context.Context) iter.Seq2[Info, error] {
+	return func(yield func(Info, error) bool) {
+		for cursor := ""; ; {
+			page, err := retry(ctx, c.pauses, func() (sessionsPage, error) { return c.transport.sessions(ctx, cursor) })
+			if err != nil {
+				yield(Info{}, err)
+				return
+			}
+			for _, info := range page.Sessions {
+				if !yield(info, nil) {
+					return
+				}
+			}
+			if cursor = page.Next; cursor == "" {
+				return
+			}
+		}
+	}
+}
+
+// Info describes a session.
+type Info struct {
+	ID string `json:"id"`
+	// Model is "provider/model"; FallbackModels go on with a task that it can't. ActiveModel is the
+	// one of those that does now, if any.
+	Model          string   `json:"model"`
+	FallbackModels []string `json:"fallback_models"`
+	ActiveModel    string   `json:"active_model"`
+	Agent          string   `json:"agent"`
+	// State is idle, running or waiting (for a person).
+	State string `json:"state"`
+	// Title is the beginning of the first prompt.
+	Title string `json:"title"`
+	// Created and LastActivity are RFC 3339 times.
+	Created      string `json:"created"`
+	LastActivity string `json:"last_activity"`
+	Tasks        int    `json:"tasks"`
+	Turns        int    `json:"turns"`
+	TotalTokens  int64  `json:"total_tokens"`
+	// ApprovalMode, ApprovalTimeoutMS (0: without end) and Limits are those in force.
+	ApprovalMode      schemas.ApprovalMode `json:"approval_mode"`
+	ApprovalTimeoutMS int64                `json:"approval_timeout_ms"`
+	Limits            schemas.Limits       `json:"limits"`
+	// Pending are the tool calls that wait for a person, Queue the tasks that wait for their turn.
+	Pending []bus.PendingApproval `json:"pending"`
+	Queue   []bus.QueuedTask      `json:"queue"`
+}
+
+type sessionsPage struct {
+	Sessions []Info `json:"sessions"`
+	Next     string `json:"next"` // empty on the last page
+}
+
+// pauses say how long it is worth trying again, and how often.
+type pauses struct {
+	first, longest time.Duration
+	tries          int // in a row, all in vain
+}
+
+var defaultPauses = pauses{first: 100 * time.Millisecond, longest: 2 * time.Second, tries: 15}
+
+// wait pauses before the try of that number, from 1 on; false if it is one too many or ctx has ended.
+func (p pauses) wait(ctx context.Context, try int) bool {
+	if try >= p.tries {
+		return false
+	}
+	pause := p.longest
+	if shift := try - 1; shift < 16 {
+		pause = min(pause, p.first<<shift)
+	}
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// retry tries as long as the connection breaks, or the server says that it is worth it.
+func retry[T any](ctx context.Context, p pauses, try func() (T, error)) (T, error) {
+	for n := 1; ; n++ {
+		v, err := try()
+		if err == nil {
+			return v, nil
+		}
+		if !transient(err) || !p.wait(ctx, n) {
+			return v, failure(ctx, err)
+		}
+	}
+}
+
+// transient reports whether the same request may go well the next time.
+func transient(err error) bool {
+	refused, ok := errors.AsType[*schemas.Error](err)
+	return !ok || refused.Code == schemas.CodeUnavailable
+}
+
+// failure is err as callers get it: the context's own, if it ended, else a *schemas.Error.
+func failure(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if _, ok := errors.AsType[*schemas.Error](err); ok {
+		return err
+	}
+	return &unreachable{err}
+}
+
+// unreachable is a *schemas.Error of code unavailable, with the last reason.
+type unreachable struct{ cause error }
+
+func (e *unreachable) Error() string { return "Braid can't be reached: " + e.cause.Error() }
+
+// Unwrap gives both, so that errors.As finds the code and errors.Is the cause.
+func (e *unreachable) Unwrap() []error {
+	return []error{schemas.Errorf(schemas.CodeUnavailable, "%s", e.Error()), e.cause}
+}
+
+func randomID() string {
+	var b [16]byte
+	rand.Read(b[:])
+	return hex.EncodeToString(b[:])
+}

@@ -1,0 +1,221 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"braid/schemas"
+)
+
+// httpTransport reaches a gateway.
+type httpTransport struct {
+	base  string
+	token string
+	http  *http.Client
+	// silence is how long a stream may say nothing; the gateway says something every 15 s.
+	silence time.Duration
+}
+
+const (
+	dialTimeout   = 10 * time.Second
+	answerTimeout = 40 * time.Second // a gateway waits for engines itself
+	maxSilence    = 45 * time.Second
+)
+
+// HTTP reaches sessions through the gateway at that URL, with its token. The token goes nowhere else:
+// redirects are not followed.
+func HTTP(base, token string) Transport {
+	// Streams live long, so only silence is bounded: connecting, and the wait for an answer's head.
+	return &httpTransport{base: strings.TrimRight(base, "/"), token: token, silence: maxSilence, http: &http.Client{
+		Transport: &http.Transport{
+			Proxy:                 http.ProxyFromEnvironment,
+			DialContext:           (&net.Dialer{Timeout: dialTimeout}).DialContext,
+			ForceAttemptHTTP2:     true,
+			ResponseHeaderTimeout: answerTimeout,
+			IdleConnTimeout:       time.Minute,
+		},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
+}
+
+func (t *httpTransport) close() { t.http.CloseIdleConnections() }
+
+// route is the request that a command is.
+type route struct {
+	method, path string
+	body         any
+}
+
+// approval is a decision's body: the call is in the path.
+type approval struct {
+	Decision schemas.Decision `json:"decision"`
+	Hash     string           `json:"hash,omitzero"`
+}
+
+// creation is the body that makes a session.
+type creation struct {
+	ID string `json:"id"`
+	*schemas.CreateBody
+}
+
+// routeOf is the request that has the command applied. Its names are checked.
+func routeOf(cmd schemas.Command) (route, error) {
+	session := "/v1/sessions/" + cmd.Session.ID
+	switch cmd.Type {
+	case schemas.CommandCreate:
+		return route{http.MethodPost, "/v1/sessions", creation{cmd.Session.ID, cmd.Create}}, nil
+	case schemas.CommandTask:
+		return route{http.MethodPost, session + "/tasks", cmd.Task}, nil
+	case schemas.CommandSteer:
+		return route{http.MethodPost, session + "/steer", cmd.Task}, nil
+	case schemas.CommandApprove:
+		body := approval{cmd.Approve.Decision, cmd.Approve.Hash}
+		return route{http.MethodPost, session + "/approvals/" + cmd.Approve.ToolCallID, body}, nil
+	case schemas.CommandAbort:
+		return route{http.MethodPost, session + "/abort", cmd.Abort}, nil
+	case schemas.CommandRetryNow:
+		return route{http.MethodPost, session + "/retry-now", nil}, nil
+	case schemas.CommandSet:
+		return route{http.MethodPatch, session, cmd.Set}, nil
+	case schemas.CommandWithdraw:
+		return route{http.MethodDelete, session + "/tasks/" + cmd.Withdraw.TaskID, nil}, nil
+	case schemas.CommandDelete:
+		if cmd.Delete.Force {
+			session += "?force=true"
+		}
+		return route{http.MethodDelete, session, nil}, nil
+	}
+	return route{}, schemas.Errorf(schemas.CodeInvalid, "no request sends a command of type %s", cmd.Type)
+}
+
+func (t *httpTransport) send(ctx context.Context, cmd schemas.Command) (accepted, error) {
+	r, err := routeOf(cmd)
+	if err != nil {
+		return accepted{}, err
+	}
+	header := http.Header{"Idempotency-Key": {cmd.ID}}
+	if cmd.Type == schemas.CommandCreate { // its answer describes the session
+		return accepted{CommandID: cmd.ID}, t.call(ctx, r, header, nil)
+	}
+	var a accepted
+	return a, t.call(ctx, r, header, &a)
+}
+
+func (t *httpTransport) info(ctx context.Context, id string) (Info, error) {
+	var answer struct {
+		Session Info `json:"session"`
+	}
+	err := t.call(ctx, route{http.MethodGet, "/v1/sessions/" + id, nil}, nil, &answer)
+	return answer.Session, err
+}
+
+func (t *httpTransport) sessions(ctx context.Context, cursor string) (sessionsPage, error) {
+	var page sessionsPage
+	path := "/v1/sessions"
+	if cursor != "" {
+		path += "?cursor=" + url.QueryEscape(cursor)
+	}
+	return page, t.call(ctx, route{http.MethodGet, path, nil}, nil, &page)
+}
+
+func (t *httpTransport) history(ctx context.Context, id, after string) (historyPage, error) {
+	var page historyPage
+	path := "/v1/sessions/" + id + "/messages"
+	if after != "" {
+		path += "?after=" + url.QueryEscape(after)
+	}
+	return page, t.call(ctx, route{http.MethodGet, path, nil}, nil, &page)
+}
+
+func (t *httpTransport) export(ctx context.Context, id string, w io.Writer) error {
+	response, err := t.open(ctx, route{http.MethodGet, "/v1/sessions/" + id + "/trace", nil}, nil)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	if _, err := io.Copy(w, response.Body); err != nil {
+		return fmt.Errorf("read the trace: %w", err)
+	}
+	return nil
+}
+
+// call makes a request and reads its answer into out, which may be nil.
+func (t *httpTransport) call(ctx context.Context, r route, header http.Header, out any) error {
+	response, err := t.open(ctx, r, header)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		return fmt.Errorf("read the answer: %w", err)
+	}
+	if out == nil || response.StatusCode == http.StatusNoContent {
+		return nil
+	}
+	if err := schemas.DecodeJSON(text, out); err != nil {
+		return schemas.Errorf(schemas.CodeInternal, "the answer to %s can't be read: %v", r.path, err)
+	}
+	return nil
+}
+
+// open makes a request. Any answer but a success is an error.
+func (t *httpTransport) open(ctx context.Context, r route, header http.Header) (*http.Response, error) {
+	var payload io.Reader
+	if r.body != nil {
+		encoded, err := schemas.EncodeJSON(r.body)
+		if err != nil {
+			return nil, schemas.Errorf(schemas.CodeInvalid, "the request can't be encoded: %v", err)
+		}
+		payload = bytes.NewReader(encoded)
+	}
+	request, err := http.NewRequestWithContext(ctx, r.method, t.base+r.path, payload)
+	if err != nil {
+		return nil, &schemas.Error{Code: schemas.CodeInvalid, Field: "url", Message: "the server's URL can't be used: " + err.Error()}
+	}
+	for name, values := range header {
+		request.Header[name] = values
+	}
+	request.Header.Set("Authorization", "Bearer "+t.token)
+	if payload != nil {
+		request.Header.Set("Content-Type", "application/json")
+	}
+	response, err := t.http.Do(request)
+	if err != nil {
+		return nil, fmt.Errorf("ask the server: %w", err)
+	}
+	if response.StatusCode < 300 {
+		return response, nil
+	}
+	defer response.Body.Close()
+	return nil, refusal(response)
+}
+
+// maxRefusal is how much of an error's answer is read, in bytes.
+const maxRefusal = 64 << 10
+
+// refusal is the error that an answer tells: Braid's own, or what a proxy in between has to say.
+func refusal(response *http.Response) error {
+	text, err := io.ReadAll(io.LimitReader(response.Body, maxRefusal))
+	if err != nil {
+		return fmt.Errorf("read the answer %s: %w", response.Status, err)
+	}
+	var answer struct {
+		Error *schemas.Error `json:"error"`
+	}
+	if err := schemas.DecodeJSON(text, &answer); err == nil && answer.Error != nil {
+		return answer.Error
+	}
+	switch response.StatusCode {
+	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout, http.StatusTooManyRequests:
+		return schemas.Errorf(schemas.CodeUnavailable, "the server answered %s", response.Status)
+	}
+	return schemas.Errorf(schemas.CodeInternal, "the server answered %s, and not as Braid does", response.Status)
+}

@@ -1,0 +1,125 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"net/http"
+	"time"
+
+	"braid/schemas"
+)
+
+// Names of the events that are no messages.
+const (
+	eventTaskState = "task_state"
+	eventResync    = "resync_required"
+	eventDeleted   = "session_deleted"
+)
+
+func (t *httpTransport) watch(ctx context.Context, id string, w watch) iter.Seq2[Event, error] {
+	return func(yield func(Event, error) bool) {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		body, err := t.openStream(ctx, id, w)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		// A connection may die without a word. The timer runs only while something is waited for, so
+		// that a slow caller is not taken for it.
+		silence := time.AfterFunc(t.silence, cancel)
+		defer silence.Stop()
+		defer body.Close()
+		events := newEventReader(&listening{body, silence, t.silence})
+		for {
+			raw, err := events.next()
+			if err != nil {
+				yield(nil, fmt.Errorf("read the stream: %w", err))
+				return
+			}
+			event, err := decodeEvent(raw, w.turns)
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if event != nil && !yield(event, nil) {
+				return
+			}
+		}
+	}
+}
+
+func (t *httpTransport) openStream(ctx context.Context, id string, w watch) (io.ReadCloser, error) {
+	path := "/v1/sessions/" + id + "/stream"
+	switch {
+	case w.turns:
+		path += "?view=turns"
+	case w.prompts:
+		path += "?include=prompt"
+	}
+	header := http.Header{"Accept": {"text/event-stream"}}
+	if w.after != "" {
+		header.Set("Last-Event-ID", w.after)
+	}
+	response, err := t.open(ctx, route{http.MethodGet, path, nil}, header)
+	if err != nil {
+		return nil, err
+	}
+	return response.Body, nil
+}
+
+// listening is a stream that is given up when it says nothing for too long while it is read.
+type listening struct {
+	io.Reader
+	silence *time.Timer
+	longest time.Duration
+}
+
+func (l *listening) Read(b []byte) (int, error) {
+	l.silence.Reset(l.longest)
+	defer l.silence.Stop()
+	return l.Reader.Read(b) //nolint:wrapcheck // a reader's own errors, io.EOF among them
+}
+
+// decodeEvent is what a server-sent event says; nil if this version does not know it.
+func decodeEvent(e rawEvent, turns bool) (Event, error) {
+	event, err := decodeNamed(e, turns)
+	if _, ok := errors.AsType[*schemas.Error](err); err != nil && !ok {
+		err = schemas.Errorf(schemas.CodeInternal, "an event of the stream can't be read: %v", err)
+	}
+	return event, err
+}
+
+func decodeNamed(e rawEvent, turns bool) (Event, error) {
+	switch e.name {
+	case "":
+		if turns {
+			t := Turn{Cursor: e.id}
+			err := schemas.DecodeJSON(e.data, &t.TurnEvent)
+			return t, err
+		}
+		m, err := schemas.Decode(e.data)
+		return Message{Cursor: e.id, Message: m}, err
+	case eventTaskState:
+		var s State
+		err := schemas.DecodeJSON(e.data, &s)
+		return s, err
+	case eventResync:
+		var notice struct {
+			Reason string `json:"reason"`
+		}
+		if err := schemas.DecodeJSON(e.data, &notice); err != nil {
+			return nil, err
+		}
+		if turns { // nothing but another stream breaks this view
+			return Gap{Reason: notice.Reason, Reset: true}, nil
+		}
+		return hole{notice.Reason}, nil
+	case eventDeleted:
+		return nil, schemas.Errorf(schemas.CodeDeleted, "the session is deleted")
+	}
+	return nil, nil //nolint:nilnil // an event of a later version
+}

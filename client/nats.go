@@ -1,0 +1,215 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"iter"
+	"time"
+
+	"braid/bus"
+	"braid/schemas"
+)
+
+// natsTransport reaches engines through the broker, as a gateway does.
+type natsTransport struct {
+	conn    *bus.Conn
+	project string
+}
+
+const (
+	commandWait = 10 * time.Second // for a command's outcome
+	queryWait   = 5 * time.Second  // for an answer to a question
+	pageSize    = 200
+	// wholeFrame is a line after all lines of a frame.
+	wholeFrame = 1<<31 - 1
+)
+
+// NATS reaches a project's sessions straight over the broker, without a gateway. The connection
+// stays the caller's, who closes it when nobody watches any more. Whoever may use the broker may use
+// every session.
+func NATS(conn *bus.Conn, project string) Transport {
+	return &natsTransport{conn: conn, project: project}
+}
+
+func (t *natsTransport) close() {}
+
+func (t *natsTransport) ref(id string) schemas.SessionRef {
+	return schemas.SessionRef{Project: t.project, ID: id}
+}
+
+func (t *natsTransport) send(ctx context.Context, cmd schemas.Command) (accepted, error) {
+	cmd.Session.Project = t.project
+	outcome, _, err := t.conn.SendAndWait(ctx, cmd, commandWait)
+	if err == nil {
+		err = outcome.Err()
+	}
+	if err != nil {
+		return accepted{}, fmt.Errorf("%s: %w", cmd.Type, err)
+	}
+	a := accepted{CommandID: cmd.ID, Taken: outcome.Taken}
+	if outcome.Log > 0 {
+		// The frame of the outcome begins with it, and the outcome is no part of the stream.
+		a.Cursor = schemas.Cursor{Epoch: t.conn.Epoch(cmd.Session), Position: schemas.Position{Sequence: outcome.Log}}.String()
+	}
+	return a, nil
+}
+
+// ends are where a session's stream ends.
+func (t *natsTransport) ends(ctx context.Context, ref schemas.SessionRef) (bus.Ends, error) {
+	ends, err := t.conn.SessionEnds(ctx, ref)
+	if err == nil && ends.Log == 0 {
+		err = schemas.Errorf(schemas.CodeUnknownSession, "there is no session %s", ref.ID)
+	}
+	if err != nil {
+		return ends, fmt.Errorf("find the session: %w", err)
+	}
+	return ends, nil
+}
+
+// describe asks for a session, with an answer that has seen everything recorded until now.
+func (t *natsTransport) describe(ctx context.Context, ref schemas.SessionRef) (bus.SessionInfo, error) {
+	ctx, cancel := context.WithTimeout(ctx, queryWait)
+	defer cancel()
+	ends, err := t.ends(ctx, ref)
+	if err != nil {
+		return bus.SessionInfo{}, err
+	}
+	info, err := t.conn.AskSession(ctx, ref, ends.Log)
+	if err != nil {
+		return info, fmt.Errorf("describe the session: %w", err)
+	}
+	return info, nil
+}
+
+func (t *natsTransport) info(ctx context.Context, id string) (Info, error) {
+	info, err := t.describe(ctx, t.ref(id))
+	if err != nil {
+		return Info{}, err
+	}
+	return infoOf(info), nil
+}
+
+func infoOf(i bus.SessionInfo) Info {
+	return Info{
+		ID: i.Session.ID, Model: i.Model, FallbackModels: i.FallbackModels, ActiveModel: i.ActiveModel, Agent: i.Agent,
+		State: stateOf(i), Title: i.Title, Created: i.Created, LastActivity: i.LastActivity,
+		Tasks: i.Tasks, Turns: i.Turns, TotalTokens: i.TotalTokens,
+		ApprovalMode: i.ApprovalMode, ApprovalTimeoutMS: i.ApprovalTimeoutMS, Limits: i.Limits,
+		Pending: i.Pending, Queue: i.Queue,
+	}
+}
+
+// stateOf is what a session does, in one word.
+func stateOf(i bus.SessionInfo) string {
+	switch {
+	case len(i.Pending) > 0:
+		return "waiting"
+	case i.State == "" || i.State == "idle":
+		return "idle"
+	}
+	return "running"
+}
+
+func (t *natsTransport) sessions(ctx context.Context, cursor string) (sessionsPage, error) {
+	ctx, cancel := context.WithTimeout(ctx, queryWait)
+	defer cancel()
+	found, err := t.conn.AskSessions(ctx, t.project, bus.SessionsArgs{Limit: pageSize, Cursor: cursor})
+	if err != nil {
+		return sessionsPage{}, fmt.Errorf("list the sessions: %w", err)
+	}
+	page := sessionsPage{Next: found.Next}
+	for _, info := range found.Sessions {
+		page.Sessions = append(page.Sessions, infoOf(info))
+	}
+	return page, nil
+}
+
+func (t *natsTransport) history(ctx context.Context, id, after string) (historyPage, error) {
+	ref := t.ref(id)
+	at, err := parsePlace(after)
+	if err != nil {
+		return historyPage{}, err
+	}
+	epoch := t.conn.Epoch(ref)
+	if after != "" && at.Epoch != epoch {
+		return historyPage{}, &schemas.Error{Code: schemas.CodeConflict, Field: "after", Message: "the cursor belongs to an earlier incarnation of the stream: start from the beginning"}
+	}
+	ctx, cancel := context.WithTimeout(ctx, queryWait)
+	defer cancel()
+	ends, err := t.ends(ctx, ref)
+	if err != nil {
+		return historyPage{}, err
+	}
+	found, err := t.conn.AskMessages(ctx, ref, ends.Log, bus.MessagesArgs{After: at.Position, Limit: pageSize})
+	if err != nil {
+		return historyPage{}, fmt.Errorf("read the history: %w", err)
+	}
+	page := historyPage{More: found.More && len(found.Messages) > 0}
+	end := schemas.Position{Sequence: ends.Log, Line: wholeFrame}
+	for _, m := range found.Messages {
+		if page.More = page.More && m.Position.Compare(end) <= 0; m.Position.Compare(end) > 0 {
+			break
+		}
+		page.Next = schemas.Cursor{Epoch: epoch, Position: m.Position}.String()
+		if shown(m.Message, true) {
+			page.Messages = append(page.Messages, historyMessage{ID: page.Next, Message: m.Message})
+		}
+	}
+	if !page.More {
+		page.Cursor = schemas.Cursor{Epoch: epoch, Position: end}.String()
+	}
+	return page, nil
+}
+
+func (t *natsTransport) export(ctx context.Context, id string, w io.Writer) error {
+	ref := t.ref(id)
+	ends, err := t.ends(ctx, ref)
+	if err != nil {
+		return err
+	}
+	for after := (schemas.Position{}); ; {
+		page, err := t.exportPage(ctx, ref, ends.Log, after)
+		if err != nil {
+			return err
+		}
+		if _, err := io.WriteString(w, page.Lines); err != nil {
+			return fmt.Errorf("write the trace: %w", err)
+		}
+		if !page.More {
+			return nil
+		}
+		after = page.Next
+	}
+}
+
+func (t *natsTransport) exportPage(ctx context.Context, ref schemas.SessionRef, least uint64, after schemas.Position) (bus.ExportPage, error) {
+	ctx, cancel := context.WithTimeout(ctx, queryWait)
+	defer cancel()
+	page, err := t.conn.AskExport(ctx, ref, least, bus.ExportArgs{After: after})
+	if err != nil {
+		return page, fmt.Errorf("read the trace: %w", err)
+	}
+	return page, nil
+}
+
+// shown reports whether watchers see a message, with or without prompts.
+func shown(m schemas.Message, prompts bool) bool {
+	return m.Visible() && !isPrompt(m) || prompts && isPrompt(m)
+}
+
+// isPrompt tells what a task was given.
+func isPrompt(m schemas.Message) bool { return m.Prompt() || m.Given() }
+
+func (t *natsTransport) watch(ctx context.Context, id string, w watch) iter.Seq2[Event, error] {
+	return func(yield func(Event, error) bool) {
+		n := &natsWatcher{transport: t, ref: t.ref(id), watch: w, yield: yield}
+		run := n.stream
+		if w.turns {
+			run = n.turns
+		}
+		if err := run(ctx); err != nil && !n.left {
+			yield(nil, err)
+		}
+	}
+}

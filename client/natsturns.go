@@ -1,0 +1,214 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"braid/bus"
+	"braid/schemas"
+)
+
+// place is a place in the view of turns: behind the first events that the message at the cursor
+// completed. Its text is the cursor, with ".part" if not all of them are meant.
+type place struct {
+	schemas.Cursor
+	part int
+}
+
+// wholeMessage is the part of all events of a message.
+const wholeMessage = math.MaxInt
+
+// parsePlace parses the text of a place; an empty one is the zero cursor.
+func parsePlace(s string) (place, error) {
+	p := place{part: wholeMessage}
+	if s == "" {
+		return p, nil
+	}
+	if i := strings.LastIndexByte(s, '.'); i > strings.IndexByte(s, '.') {
+		n, err := strconv.ParseUint(s[i+1:], 10, 31)
+		if err == nil && n > 0 && s[i+1:] == strconv.FormatUint(n, 10) {
+			p.part, s = int(n), s[:i]
+		}
+	}
+	var err error
+	p.Cursor, err = schemas.ParseCursor(s)
+	return p, err
+}
+
+func (p place) String() string {
+	if p.part == wholeMessage {
+		return p.Cursor.String()
+	}
+	return p.Cursor.String() + "." + strconv.Itoa(p.part)
+}
+
+// has reports that a watcher at this place has been given an event.
+func (p place) has(at schemas.Position, part int) bool {
+	order := at.Compare(p.Position)
+	return order < 0 || order == 0 && part <= p.part
+}
+
+// turns gives the view of turns. It projects from the beginning of the task in which the watcher's
+// place is, over recorded frames alone, so expired fragments break nothing.
+func (n *natsWatcher) turns(ctx context.Context) error {
+	had, err := parsePlace(n.watch.after)
+	if err != nil {
+		return err
+	}
+	f, err := n.follow(ctx, schemas.Cursor{}) // from now on: what comes before is read from the log
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	p := &projection{natsWatcher: n, view: schemas.NewTurnView(), now: f.Cursor(), had: had}
+	if had.IsZero() || had.Epoch != p.now.Epoch || had.Position.Sequence > p.now.Position.Sequence {
+		if !had.IsZero() && !n.give(Gap{Reason: "the stream is not the one of the cursor", Reset: true}) {
+			return nil
+		}
+		p.had = place{p.now, wholeMessage}
+	}
+	// For a watcher that comes fresh nothing is given before its State.
+	if err := p.rebuild(ctx); err != nil || p.left {
+		return err
+	}
+	if err := p.tell(ctx, p.now); err != nil || p.left {
+		return err
+	}
+	return p.follow(ctx, f)
+}
+
+// projection makes turns of what is recorded.
+type projection struct {
+	*natsWatcher
+	view *schemas.TurnView
+	now  schemas.Cursor   // all up to here is projected, once rebuild is through
+	had  place            // what the watcher had when it came
+	at   schemas.Position // after the task that ended last at that place
+	told *State
+}
+
+// rebuild projects the task in which the watcher's place is, and everything after it up to now.
+func (p *projection) rebuild(ctx context.Context) error {
+	if err := p.findTask(ctx); err != nil {
+		return err
+	}
+	first := p.at == (schemas.Position{})
+	for f, err := range p.transport.conn.ReadFrames(ctx, p.ref, max(p.at.Sequence, 1)-1, p.now.Position.Sequence, bus.LogOnly) {
+		if err != nil {
+			return fmt.Errorf("read the task so far: %w", err)
+		}
+		if first && f.Header.Prev > 0 {
+			p.view.Missed()
+		}
+		first = false
+		if p.project(f); p.left {
+			return nil
+		}
+	}
+	return nil
+}
+
+// findTask finds the last task_end whose events the watcher has. It looks back in growing steps.
+func (p *projection) findTask(ctx context.Context) error {
+	upTo := p.had.Position.Sequence
+	for back := uint64(64); upTo > 0 && p.at == (schemas.Position{}); back *= 8 {
+		after := upTo - min(back, upTo)
+		for f, err := range p.transport.conn.ReadFrames(ctx, p.ref, after, upTo, bus.LogOnly) {
+			if err != nil {
+				return fmt.Errorf("find the task: %w", err)
+			}
+			for _, e := range f.Entries() {
+				_, ok := e.Message.Payload.(*schemas.TaskEnd)
+				if ok && len(e.Message.Origin) == 0 && p.had.has(e.Position, wholeMessage) {
+					p.at = e.Position
+				}
+			}
+		}
+		upTo = after
+	}
+	return nil
+}
+
+// follow projects what comes.
+func (p *projection) follow(ctx context.Context, f *bus.Follower) error {
+	for {
+		event, err := f.Next(ctx)
+		if err != nil {
+			return fmt.Errorf("watch: %w", err)
+		}
+		switch e := event.(type) {
+		case bus.Frame:
+			changes := p.project(e)
+			if err := lastWord(e); err != nil {
+				return err
+			}
+			if changes && !p.left {
+				err = p.tell(ctx, f.Cursor())
+			}
+			if err != nil || p.left {
+				return err
+			}
+		case bus.ResyncEvent:
+			return fmt.Errorf("%w: %s", errEnded, e.Reason) // the next connection finds out what is left
+		}
+	}
+}
+
+// project gives the events that a frame completes and the watcher does not have. It reports whether
+// the session's state may be another one.
+func (p *projection) project(f bus.Frame) (changes bool) {
+	entries := slices.DeleteFunc(f.Entries(), func(e schemas.Entry) bool {
+		return !e.Message.Recorded() || !shown(e.Message, true)
+	})
+	for i, e := range entries {
+		if e.Position.Compare(p.at) <= 0 {
+			continue
+		}
+		changes = changes || changesState(e.Message)
+		events := p.view.Add(e)
+		if i == len(entries)-1 {
+			events = append(events, p.view.Flush()...)
+		}
+		for k, event := range events {
+			if p.had.has(e.Position, k+1) {
+				continue
+			}
+			at := place{schemas.Cursor{Epoch: f.Header.Epoch, Position: e.Position}, k + 1}
+			if k == len(events)-1 {
+				at.part = wholeMessage
+			}
+			if !p.give(Turn{Cursor: at.String(), TurnEvent: event}) {
+				return false
+			}
+		}
+	}
+	return changes
+}
+
+// changesState reports whether a message may change what the session does, or who is waited for.
+func changesState(m schemas.Message) bool {
+	switch m.Payload.(type) {
+	case *schemas.ApprovalRequest, *schemas.ApprovalDecision, *schemas.RequestEnd, *schemas.Abort, *schemas.TaskEnd,
+		*schemas.CompactionBegin, *schemas.CompactionEnd:
+		return true
+	}
+	return isPrompt(m)
+}
+
+// tell gives the state if it is another one than was told.
+func (p *projection) tell(ctx context.Context, at schemas.Cursor) error {
+	s, err := p.ask(ctx, at)
+	if err != nil {
+		return err
+	}
+	same := func(a, b bus.PendingApproval) bool { return a.ToolCallID == b.ToolCallID }
+	if p.told == nil || p.told.State != s.State || !slices.EqualFunc(p.told.Pending, s.Pending, same) {
+		p.told = &s
+		p.give(s)
+	}
+	return nil
+}

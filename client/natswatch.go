@@ -1,0 +1,105 @@
+package client
+
+import (
+	"context"
+	"fmt"
+
+	"braid/bus"
+	"braid/schemas"
+)
+
+// natsWatcher watches a session from the broker, until its follower ends.
+type natsWatcher struct {
+	transport *natsTransport
+	ref       schemas.SessionRef
+	watch     watch
+	yield     func(Event, error) bool
+	left      bool // the caller left
+}
+
+// give passes an event on; false if the caller leaves.
+func (n *natsWatcher) give(e Event) bool {
+	n.left = !n.yield(e, nil)
+	return !n.left
+}
+
+// follow opens a follower; the caller closes it.
+func (n *natsWatcher) follow(ctx context.Context, after schemas.Cursor) (*bus.Follower, error) {
+	f, err := n.transport.conn.Follow(ctx, n.ref, bus.FollowOptions{After: after})
+	if err != nil {
+		return nil, fmt.Errorf("watch: %w", err)
+	}
+	return f, nil
+}
+
+// stream gives messages. What waits for a slow caller is bounded by the follower; what is over is
+// read from the broker later.
+func (n *natsWatcher) stream(ctx context.Context) error {
+	at, err := parsePlace(n.watch.after)
+	if err != nil {
+		return err
+	}
+	f, err := n.follow(ctx, at.Cursor)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	for !n.left {
+		event, err := f.Next(ctx)
+		if err != nil {
+			return fmt.Errorf("watch: %w", err)
+		}
+		switch e := event.(type) {
+		case bus.Frame:
+			err = n.frame(e)
+		case bus.GapEvent:
+			n.give(Gap{Reason: "fragments have expired"})
+		case bus.CaughtUpEvent:
+			err = n.state(ctx, e.Cursor)
+		case bus.ResyncEvent:
+			n.give(hole{e.Reason})
+			return errEnded
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// frame gives the messages of a frame.
+func (n *natsWatcher) frame(f bus.Frame) error {
+	for _, e := range f.Entries() {
+		if shown(e.Message, n.watch.prompts) {
+			cursor := schemas.Cursor{Epoch: f.Header.Epoch, Position: e.Position}
+			if !n.give(Message{Cursor: cursor.String(), Message: e.Message}) {
+				return nil
+			}
+		}
+	}
+	return lastWord(f)
+}
+
+// lastWord is an error if the session is deleted after the frame.
+func lastWord(f bus.Frame) error {
+	for _, m := range f.Messages {
+		if m.Kind() == schemas.KindSessionDeleted && len(m.Origin) == 0 {
+			return schemas.Errorf(schemas.CodeDeleted, "the session is deleted")
+		}
+	}
+	return nil
+}
+
+// state gives what the session does, by an engine that has seen everything up to the cursor.
+func (n *natsWatcher) state(ctx context.Context, at schemas.Cursor) error {
+	s, err := n.ask(ctx, at)
+	if err == nil {
+		n.give(s)
+	}
+	return err
+}
+
+func (n *natsWatcher) ask(ctx context.Context, at schemas.Cursor) (State, error) {
+	info, err := n.transport.describe(ctx, n.ref)
+	return State{State: stateOf(info), Pending: info.Pending, Cursor: at.String()}, err
+}
