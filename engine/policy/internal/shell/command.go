@@ -85,8 +85,12 @@ func (r *reader) suffixes(args []Word) {
 	r.doubt = false
 }
 
-// carried takes for a script, in doubt, what a program reads that runs things elsewhere.
+// carried takes for a script, in doubt, what a program reads that runs things elsewhere. What comes
+// through a pipe may be one, and is not known.
 func (r *reader) carried(stdin *Word) {
+	if stdin == nil && r.fed {
+		r.unclear("what a command reads may be a script")
+	}
 	if stdin == nil || r.doubt {
 		return
 	}

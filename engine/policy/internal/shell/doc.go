@@ -10,7 +10,7 @@
 // Which shell sh is differs between machines. A script is read as Bash and as a POSIX shell would
 // read it, and what either would run counts.
 //
-// Reading order: read.go (a script), walk.go (its statements), expand.go (words), variables.go, then
+// Reading order: read.go (a script), walk.go and feed.go (its statements), expand.go (words), variables.go, then
 // command.go (a command and what it opens), wrapper.go and special.go (what opens what), word.go and
 // glob.go (three-valued matching).
 package shell

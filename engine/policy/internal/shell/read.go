@@ -57,6 +57,7 @@ type reader struct {
 	words int // of all commands
 	depth int
 	doubt bool // what is found may not be run
+	fed   bool // what is found reads something that the script brings to it
 }
 
 // scriptRead is a script that was read, perhaps in doubt.

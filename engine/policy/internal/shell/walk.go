@@ -10,18 +10,21 @@ import (
 // loops, functions and substitutions.
 func (r *reader) statements(statements []*syntax.Stmt, lang syntax.LangVariant) {
 	v := variablesOf(statements, lang)
-	each(statements, func(n syntax.Node) { r.visit(n, v) })
+	f := feedsOf(statements, v)
+	each(statements, func(n syntax.Node) { r.visit(n, v, f) })
 	if computes(statements) {
 		r.unclear("arithmetic may run a command that a text holds")
 	}
 }
 
-func (r *reader) visit(n syntax.Node, v variables) {
+func (r *reader) visit(n syntax.Node, v variables, f feeds) {
 	switch n := n.(type) {
 	case *syntax.Stmt:
 		if call, ok := n.Cmd.(*syntax.CallExpr); ok && len(call.Args) > 0 {
-			words := v.words(call.Args)
-			r.command(words, stdinOf(n.Redirs, v))
+			words, stdin, around := v.words(call.Args), stdinOf(n.Redirs, v), r.fed
+			r.fed = around || f[n] || feeding(stdin)
+			r.command(words, stdin)
+			r.fed = around
 		}
 	case *syntax.Assign:
 		if n.Name != nil && steers(n.Name.Value) {
