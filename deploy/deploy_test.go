@@ -166,6 +166,7 @@ func TestUsersCanDoTheirWork(t *testing.T) {
 	must(t, "engine: serve queries", err)
 	defer stopQueries()
 	must(t, "gateway: ask", second(gateway.AskSessions(ctx, "default", bus.SessionsArgs{})))
+	must(t, "engine: delete a session", engine.DeleteSession(ctx, session, "e1"))
 }
 
 func must(t *testing.T, what string, err error) {
