@@ -50,7 +50,7 @@
 // (its sender has it) unless "include=prompt" asks for it.
 //
 // Over HTTP/1.1 browsers open six connections to one origin, for all tabs together: a page
-// should hold one stream, and a proxy in front should offer HTTP/2.
+// should hold one stream, and a proxy in front should offer TLS and HTTP/2.
 //
 // # Goroutines
 //
