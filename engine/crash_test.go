@@ -1,0 +1,161 @@
+package engine
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+
+	"braid/bus/bustest"
+	"braid/schemas"
+)
+
+// rests keeps a toolrunner from taking further calls; those it has go on.
+func (r *hand) rests() {
+	r.stop()
+	r.done.Wait()
+}
+
+// dies drops a toolrunner, with whatever it runs.
+func (r *hand) dies() {
+	r.t.Helper()
+	r.rests()
+	if err := r.beat.Stop(context.Background()); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// started is how many calls the toolrunner has started.
+func (r *hand) started() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.starts
+}
+
+// says waits until a tool has said this on the stream, and returns the stream up to there.
+func (h *house) says(text string) []schemas.Message {
+	h.t.Helper()
+	var said strings.Builder
+	return h.follow(func(m schemas.Message) bool {
+		if p, ok := m.Payload.(*schemas.PartialToolCallOutput); ok {
+			said.WriteString(p.Output)
+		}
+		return strings.Contains(said.String(), text)
+	})
+}
+
+// unknown is the output of a call that was lost with its toolrunner.
+const unknown = "[the toolrunner was lost after it had started the call; whether the call took effect is unknown]"
+
+// What was allowed and may have been executed is not asked about again, nor executed again, when all
+// that ran it is lost before its result. The answer itself can be repeated.
+func TestCase_C16_ApprovedAndLostBeforeTheResult(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, bustest.Single(t), map[string]string{"m": callScript([2]string{"write", `{}`})})
+	first := h.killable("e1")
+	lost := h.toolrunner("r1")
+	h.create("scripted/m", schemas.ApproveAsk)
+	h.task("t", "go")
+	ask := h.asked(1)
+	if o := h.approve("a", ask.ToolCallID, schemas.DecisionAllow, ask.Hash); o.Code != schemas.CodeApplied {
+		t.Fatalf("allow: %+v", o)
+	}
+	lost.call(`{}`).say("executed")
+	h.says("executed")
+	first.kill()
+	lost.dies()
+	h.engine("e2")
+	again := h.toolrunner("r2")
+	all := h.follow(taskEnded)
+	got := slices.DeleteFunc(transcript(all), func(line string) bool { return line == "owner lost" }) // also when e1 suspends first
+	expect(t, got, "call write {}", "ask write", "end completed", "allow",
+		"output executed\n"+unknown+" failed", "end completed", "task completed")
+	if n := again.started(); n != 0 {
+		t.Errorf("%d calls were started again", n)
+	}
+	if o := h.approve("a", ask.ToolCallID, schemas.DecisionAllow, ask.Hash); o.Code != schemas.CodeApplied {
+		t.Errorf("the same answer again: %+v", o)
+	}
+	if o := h.approve("b", ask.ToolCallID, schemas.DecisionAllow, ask.Hash); o.Code != schemas.CodeNotRunning && o.Code != schemas.CodeNotPending {
+		t.Errorf("another answer: %+v", o)
+	}
+}
+
+// The owner is lost when the decision is stored and nobody has started the call: it is executed, once,
+// and nobody is asked again.
+func TestCase_C16_ApprovedAndLostBeforeTheStart(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, bustest.Single(t), map[string]string{"m": callScript([2]string{"write", `{}`})})
+	first := h.killable("e1")
+	h.toolrunner("r0").rests() // it announces the tool, and takes no call
+	h.create("scripted/m", schemas.ApproveAsk)
+	h.task("t", "go")
+	ask := h.asked(1)
+	if o := h.approve("a", ask.ToolCallID, schemas.DecisionAllow, ask.Hash); o.Code != schemas.CodeApplied {
+		t.Fatalf("allow: %+v", o)
+	}
+	first.kill()
+	h.engine("e2")
+	hands := h.toolrunner("r1")
+	if err := hands.call(`{}`).end(schemas.StopCompleted); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, transcript(h.follow(taskEnded)), "call write {}", "ask write", "end completed", "allow",
+		"owner lost", "output", "end completed", "task completed")
+	hands.startedOnce()
+}
+
+// Two of three calls are without a result when engine and toolrunner are lost, and a person says
+// something. The next input has one output a call, in call order, and what was said behind them; the
+// log only grows.
+func TestCase_D07_UnansweredCallsAfterACrash(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, bustest.Single(t), map[string]string{"m": `
+turns:
+  - steps:
+      - tool_call: {name: write, arguments: {n: 1}}
+      - tool_call: {name: write, arguments: {n: 2}}
+      - tool_call: {name: write, arguments: {n: 3}}
+  - expect:
+      input:
+        - {kind: tool_call, contains: "1"}
+        - {kind: tool_call, contains: "2"}
+        - {kind: tool_call, contains: "3"}
+        - {kind: tool_call_output, contains: [half, unknown], stop_reason: failed}
+        - {kind: tool_call_output, equals: second}
+        - {kind: tool_call_output, contains: unknown, stop_reason: failed}
+        - {kind: text, role: user, equals: what now}
+    steps: [{text: Let me look.}]
+`})
+	first := h.killable("e1")
+	lost := h.toolrunner("r1")
+	h.create("scripted/m", schemas.ApproveAll)
+	h.task("t", "go")
+	lost.call(`{"n":3}`)
+	two := lost.call(`{"n":2}`)
+	two.say("second")
+	if err := two.end(schemas.StopCompleted); err != nil {
+		t.Fatal(err)
+	}
+	h.follow(func(m schemas.Message) bool { return m.Kind() == schemas.KindToolCallOutput })
+	lost.call(`{"n":1}`).say("half")
+	before := dump(h.says("half"))
+	first.kill()
+	steer := schemas.Command{ID: "s", Type: schemas.CommandSteer, Session: ref, Task: &schemas.TaskBody{Prompt: "what now"}}
+	if _, err := h.conn.SendCommand(context.Background(), steer); err != nil {
+		t.Fatal(err)
+	}
+	h.engine("e2")
+	h.follow(func(m schemas.Message) bool {
+		p, ok := m.Payload.(*schemas.CommandOutcome)
+		return ok && p.CommandID == "s"
+	})
+	lost.dies()
+	all := h.follow(taskEnded)
+	if last := transcript(all[len(all)-1:]); last[0] != "task completed" {
+		t.Errorf("%s\n%s", last, dump(all))
+	}
+	if after := dump(all); !strings.HasPrefix(after, before) {
+		t.Errorf("the log was\n%s\nand is\n%s", before, after)
+	}
+}
