@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"time"
 
@@ -84,6 +85,29 @@ func TestDeleteSurvivesItsEngine(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.deleted(second)
+}
+
+// An engine is stopped when a session's last word is said, and nothing else of it is done. Nobody need
+// ask for the session again: the next one deletes it.
+func TestDeleteIsHandedOver(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, bustest.Listening(t), nil)
+	first, w := h.wired("e1")
+	h.create("shell/demo", schemas.ApproveAll)
+	frame := w.hold("braid.p.session.", `"session_deleted"`)
+	h.post(schemas.Command{ID: "d", Type: schemas.CommandDelete, Session: ref})
+	frame.wait()
+	r := h.runner(first)
+	stopped := make(chan error, 1)
+	var work sync.WaitGroup
+	defer work.Wait()
+	work.Go(func() { stopped <- first.Stop(context.Background()) })
+	<-r.leave
+	frame.release()
+	if err := <-stopped; err != nil {
+		t.Fatal(err)
+	}
+	h.deleted(h.engine("e2"))
 }
 
 // An engine is lost in the middle of a deletion: the session has its tombstone, and everything else of

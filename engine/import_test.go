@@ -177,6 +177,33 @@ func TestKilledWhileItImports(t *testing.T) {
 	h.recorded("s")
 }
 
+// An engine is lost where a request of the trace is open: that one is nobody's to end, nor to count.
+func TestKilledInAnImportedRequest(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, bustest.Listening(t), nil)
+	first, w := h.wired("e1")
+	large := strings.Repeat("x", importBytes)
+	var messages []schemas.Message
+	for _, e := range schematest.MustParse("session_meta old\nuser \"go\"\nevent request_begin\ntext \"" + large +
+		"\"\ntext \"the second " + large + "\"\nevent request_end completed\n") {
+		messages = append(messages, e.Message)
+	}
+	trace := encoded(t, messages)
+	frame := w.hold("braid.p.session.", `"the second`)
+	h.post(h.imports("s", "import", trace))
+	frame.wait()
+	crash(first, w)
+	h.engine("e2")
+	stored := h.follow(func(m schemas.Message) bool {
+		p, ok := m.Payload.(*schemas.CommandOutcome)
+		return ok && p.CommandID == "import"
+	})
+	if diff := cmp.Diff(trace, unlessOpening(t, stored, len(trace))); diff != "" {
+		t.Errorf("(-trace +log)\n%s", diff)
+	}
+	h.once("import", schemas.CodeApplied)
+}
+
 // A hand-over in the middle of an import loses nothing either.
 func TestHandOverWhileItImports(t *testing.T) {
 	t.Parallel()

@@ -328,7 +328,7 @@ func (r *runner) depart() error {
 	if err := r.release(); err != nil {
 		return err
 	}
-	if !r.state.AtRest() {
+	if !r.state.AtRest() || r.state.Deleted { // the deletion is still to be carried out
 		if err := r.e.conn.Wake(r.ctx, r.ref); err != nil {
 			return fmt.Errorf("ring for another engine: %w", err)
 		}

@@ -16,6 +16,7 @@ func TestDeleteAtRest(t *testing.T) {
 	p.expect("outcome applied", "session_deleted", "-> answer")
 	p.task().expect("outcome deleted", "-> answer")
 	p.delete(false).expect("outcome applied", "-> answer")
+	p.create(schemas.ApproveAll).expect("outcome deleted", "-> answer")
 }
 
 // One that runs a task is deleted by force alone: the task is aborted, and ends as it would otherwise;

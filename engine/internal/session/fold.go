@@ -105,7 +105,8 @@ func (s *State) applyOutcome(p *schemas.CommandOutcome) {
 		return
 	}
 	switch {
-	case p.Command == schemas.CommandDelete && !t.Aborting:
+	case t.Aborting: // for the reason that it was given first
+	case p.Command == schemas.CommandDelete:
 		t.Aborting, t.AbortReason = true, deletedReason
 	case p.Command == schemas.CommandAbort:
 		t.Aborting, t.AbortReason = true, p.Message

@@ -51,6 +51,9 @@ func TestCommandsWaitForAnImport(t *testing.T) {
 	if p.s.AtRest() || p.s.Busy() || p.s.Suspendable() || p.s.Pending() != nil {
 		t.Error("an import is at rest, or asks for something")
 	}
+	if _, _, open := p.s.OpenRequest(); open {
+		t.Error("an import has a request whose use must be estimated")
+	}
 	p.do(GaveUp{Message: "no"}).expect()
 	p.do(CheckpointDue{}).expect()
 	p.do(rest).expect(`call "look{}"`, "allow c7-1", `call "look{}"`, "allow c7-4", "end completed 1 0", `output "four"`,

@@ -83,15 +83,20 @@ func (st *step) firstTurn() {
 }
 
 // nextTurn follows a committed turn whose calls all have their outputs. Where no further turn may
-// begin the task ends, and the next prompt's context begins with those outputs.
+// begin the task ends, and the next prompt's context begins with those outputs. A task whose last turn
+// made no calls is done: what was to steer it begins as a task of its own.
 func (st *step) nextTurn() {
 	t, limits := st.Task, st.limits()
+	outOfTurns := limits.MaxTurns > 0 && t.Turn >= limits.MaxTurns
+	answered := len(t.Request.Calls) == 0 && !t.Request.folded // else something has joined it since
 	switch {
 	case st.loopEnds():
 		st.endTask(&schemas.TaskEnd{Status: schemas.StopFailed, Cause: schemas.CauseLoop})
+	case answered && (!st.steered() || t.OverBudget || outOfTurns):
+		st.endTask(&schemas.TaskEnd{Status: schemas.StopCompleted, Cause: schemas.CauseDone})
 	case t.OverBudget:
 		st.endTask(&schemas.TaskEnd{Status: schemas.StopCompleted, Cause: schemas.CauseBudget})
-	case limits.MaxTurns > 0 && t.Turn >= limits.MaxTurns:
+	case outOfTurns:
 		st.noticeMaxTurns(limits.MaxTurns)
 		st.endTask(&schemas.TaskEnd{Status: schemas.StopFailed, Cause: schemas.CauseMaxTurns})
 	default:

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"slices"
 	"testing"
 
 	"braid/schemas"
@@ -60,14 +61,33 @@ func TestSteeringJoinsARetry(t *testing.T) {
 	p.expect("dequeued steering k3", `text "hint"`, "begin 2", "-> model 2")
 }
 
-// Steering has no more turns than the task.
+// Steering gives a task neither turns nor tokens. One whose last turn has answered is done all the same.
 func TestSteeringNeedsATurn(t *testing.T) {
-	p := newPlay(t)
-	p.command(schemas.Command{Type: schemas.CommandCreate, Create: &schemas.CreateBody{Model: "pro/model", Limits: schemas.Limits{MaxTurns: 1}}})
-	p.task().do(ToolsListed{}).steer("more").say(schemas.AssistantText("ok")).ended(schemas.StopCompleted)
-	p.expect("token_usage", "end completed 1 0", "start", `delta "[reached max turns (1); stopping]"`, "stop failed",
-		`text "[reached max turns (1); stopping]" failed`, "task failed max_turns",
-		"dequeued started k3", `text "more"`, "begin 1", "-> model 1")
+	for _, row := range []struct {
+		why    string
+		limits schemas.Limits
+		marks  []string
+	}{
+		{"no turn is left", schemas.Limits{MaxTurns: 1}, nil},
+		{"the budget is used up", schemas.Limits{MaxTokensTask: 5}, []string{"budget_exceeded"}},
+	} {
+		t.Run(row.why, func(t *testing.T) {
+			p := newPlay(t)
+			p.command(schemas.Command{Type: schemas.CommandCreate, Create: &schemas.CreateBody{Model: "pro/model", Limits: row.limits}})
+			p.task().do(ToolsListed{}).steer("more").say(schemas.AssistantText("ok")).used(6)
+			p.expect(slices.Concat([]string{"token_usage", "end completed 1 0"}, row.marks, []string{
+				"task completed done", "dequeued started k3", `text "more"`, "begin 1", "-> model 1"})...)
+		})
+	}
+}
+
+// A task is aborted for the reason that was given first, whoever asks again and for what.
+func TestAbortedForTheFirstReason(t *testing.T) {
+	p := begun(t, schemas.ApproveAll).call("write", "{}").ended(schemas.StopCompleted).abort()
+	p.command(schemas.Command{Type: schemas.CommandAbort, Abort: &schemas.AbortBody{Reason: "too slow", DropQueue: true}})
+	p.command(schemas.Command{Type: schemas.CommandDelete, Delete: &schemas.DeleteBody{Force: true}})
+	p.output("c7-1", "x")
+	p.expect("start", `delta "x"`, "stop", `output "x"`, "abort enough", "task aborted user", "session_deleted")
 }
 
 // What a session that is being aborted can still take: nothing that steers, but tasks that wait. What

@@ -320,17 +320,15 @@ func (st *step) command(e CommandReceived) {
 
 // refuse says why the command can't be applied to the session as it is; nil if it can.
 func (st *step) refuse(c *schemas.Command, at time.Time) *schemas.Error {
-	if c.Type.Creates() {
-		if st.Meta != nil {
-			return schemas.Errorf(schemas.CodeSessionExists, "session %s exists already", st.Session.ID)
-		}
-		return nil
-	}
-	if st.Meta == nil {
-		return schemas.Errorf(schemas.CodeUnknownSession, "there is no session %s", st.Session.ID)
-	}
-	if st.Deleting && c.Type != schemas.CommandDelete {
+	switch exists := st.Meta != nil; {
+	case st.Deleting && c.Type != schemas.CommandDelete:
 		return schemas.Errorf(schemas.CodeDeleted, "session %s is being deleted", st.Session.ID)
+	case c.Type.Creates() && exists:
+		return schemas.Errorf(schemas.CodeSessionExists, "session %s exists already", st.Session.ID)
+	case c.Type.Creates():
+		return nil
+	case !exists:
+		return schemas.Errorf(schemas.CodeUnknownSession, "there is no session %s", st.Session.ID)
 	}
 	switch c.Type {
 	case schemas.CommandTask, schemas.CommandSteer:
@@ -423,8 +421,6 @@ func (st *step) advance() {
 		return
 	}
 	switch {
-	case r.Status == schemas.StopCompleted && len(r.Calls) == 0 && !st.steered() && !r.folded:
-		st.endTask(&schemas.TaskEnd{Status: schemas.StopCompleted, Cause: "done"})
 	case r.Status == schemas.StopCompleted:
 		st.nextTurn()
 	case r.RetryInMS == 0 && r.Fallback == "":

@@ -8,9 +8,10 @@ import (
 
 // OpenRequest tells what is known of the request that is open, for who must estimate what it used:
 // what the model was asked, besides the system prompt and the tools, and what it has said so far, the
-// open segment as if it ended here. It is false if none is open.
+// open segment as if it ended here. It is false if none is open; one of a trace that is being imported
+// was made elsewhere.
 func (s *State) OpenRequest() (input, said []schemas.Message, open bool) {
-	if s.Task == nil || s.Task.Request == nil || !s.Task.Request.Open {
+	if s.imports() || s.Task == nil || s.Task.Request == nil || !s.Task.Request.Open {
 		return nil, nil, false
 	}
 	r := s.Task.Request
