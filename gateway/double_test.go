@@ -280,6 +280,9 @@ func (s *owned) appendLocked(ctx context.Context, messages []schemas.Message) (b
 		if m.Recorded() {
 			s.last = ack.Sequence
 		}
+		if len(m.Origin) > 0 {
+			continue // a child's: this session goes on
+		}
 		switch p := m.Payload.(type) {
 		case *schemas.Text:
 			s.open = s.open || p.Role == schemas.RoleUser

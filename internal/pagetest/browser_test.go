@@ -243,7 +243,8 @@ func (b *browser) tab() *tab {
 	var target struct {
 		ID string `json:"targetId"`
 	}
-	b.do("", "Target.createTarget", object{"url": "about:blank"}, &target)
+	// In a window of its own it is seen, whatever other tabs there are.
+	b.do("", "Target.createTarget", object{"url": "about:blank", "newWindow": true}, &target)
 	var attached struct {
 		Session string `json:"sessionId"`
 	}
@@ -337,6 +338,7 @@ func (p *tab) until(what, expression string) {
 		var shown string
 		_ = p.tryEval(`document.body.innerText`, &shown)
 		p.shot("failed")
+		p.noProblems()
 		p.t.Fatalf("%s: %v; the page shows:\n%s", what, err, shown)
 	}
 }

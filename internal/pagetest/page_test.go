@@ -60,3 +60,93 @@ func TestASessionFromItsPromptToItsEnd(t *testing.T) {
 	p.until("the dialog is closed", `!document.querySelector("dialog").open`)
 	p.noProblems()
 }
+
+// transcriptOf is what a page shows of a session, without what runs by the clock.
+const transcriptOf = `document.querySelector(".transcript").innerText.replace(/\d+(\.\d+)? (ms|s|min)/g, "…")`
+
+func shown(p *tab) string {
+	p.t.Helper()
+	var text string
+	p.eval(transcriptOf, &text)
+	return text
+}
+
+// Wherever a page is reloaded, it shows what it showed before, and goes on like one that stayed.
+func TestAReloadInMidStreamLosesAndRepeatsNothing(t *testing.T) {
+	w := newWorld(t, map[string]string{"tour": tour})
+	b := startBrowser(t)
+	p, stays := b.tab(), b.tab()
+	w.enter(p)
+	w.begin(p, "tour", "What time is it?")
+	var hash string
+	p.eval(`location.hash`, &hash)
+	w.enter(stays)
+	stays.eval(`location.hash = "`+hash+`"`, nil)
+
+	reload := func(what, expression string) {
+		t.Helper()
+		p.until(what, expression)
+		stays.until(what+", in the other tab", expression)
+		before := shown(p)
+		p.reload()
+		p.until(what+", after the reload", expression)
+		if after := shown(p); after != before {
+			t.Errorf("%s: a reload changed\n%s\nto\n%s", what, before, after)
+		}
+		if other := shown(stays); other != before {
+			t.Errorf("%s: the tab that stays shows\n%s\nnot\n%s", what, other, before)
+		}
+	}
+	has := func(selector, text string) string {
+		return `document.querySelector("` + selector + `")?.textContent.includes("` + text + `")`
+	}
+	w.reached("tour", "thought")
+	reload("in a thought", has(".thinking.open .words", "I had better look "))
+	w.release("tour", "thought")
+	reload("in a text", has(".text.open", "Let me look"))
+	p.shots("7-reloaded")
+	w.release("tour", "said")
+	reload("in the arguments of a call", has(".call .given", `{\"command\":`))
+	w.release("tour", "wrote")
+	reload("while a decision is needed", has(".question .given", "date -u; ls"))
+	p.click(".question button", "Allow")
+	w.work <- "one\n"
+	reload("in the output of a tool", has(".call .output", "one")+` && `+has(".call .state", "Running"))
+	close(w.work)
+	reload("in the answer", has(".text.open", "another thing"))
+	w.release("tour", "answered")
+	reload("after the end", has(".task .ending", "Completed"))
+	b.noProblems()
+}
+
+// A page whose gateway goes away, also in the middle of a word, goes on where it was.
+func TestAnotherGatewayGoesOn(t *testing.T) {
+	w := newWorld(t, map[string]string{"tour": tour})
+	b := startBrowser(t)
+	p := b.tab()
+	w.enter(p)
+	w.begin(p, "tour", "What time is it?")
+	w.release("tour", "thought")
+	p.see(".text.open", "Let me")
+	w.stopGateway()
+	p.see(".banner", "The connection is lost")
+	p.shots("8-connection")
+	w.release("tour", "said")
+	w.reached("tour", "wrote")
+	w.startGateway(w.address())
+	p.see(".call", "work")
+	p.until("the banner is gone", `document.querySelector(".banner").hidden`)
+	w.release("tour", "wrote")
+	p.click(".question button", "Deny")
+	p.see(".call .state", "Denied")
+	p.see(".call .output", "Tool call denied by user.")
+	w.release("tour", "answered")
+	p.see(".task .ending", "Completed")
+	live := shown(p)
+	p.reload()
+	p.see(".task .ending", "Completed")
+	if again := shown(p); again != live {
+		t.Errorf("it was shown as\n%s\nand is\n%s", live, again)
+	}
+	b.noProblems("ERR_CONNECTION_REFUSED", "ERR_INCOMPLETE_CHUNKED_ENCODING", "ERR_CONNECTION_RESET", "ERR_EMPTY_RESPONSE")
+}

@@ -3,6 +3,7 @@ package pagetest
 import (
 	"context"
 	"net"
+	"strings"
 	"testing"
 	"time"
 
@@ -131,6 +132,9 @@ func (w *world) startGateway(address string) {
 		}
 	}
 }
+
+// address is where the gateway listens.
+func (w *world) address() string { return strings.TrimPrefix(w.url, "http://") }
 
 // release lets a model go on that waits at a gate.
 func (w *world) release(model, gate string) {
