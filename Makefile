@@ -60,6 +60,9 @@ cover: ## measure coverage: a line a package, the total, and coverage/index.html
 interop: ## test against programs of other people, from npm; needs node
 	.ci/interop
 
+page: ## test the web page in Chromium, and leave pictures of its states in bin/page
+	.ci/page
+
 soak: ## strike at running processes at random for SOAK, and try many schedules of the core
 	go test ./engine/internal/session -timeout 0 -count 1 -rapid.checks 100000
 	go test ./engine/internal/schedule -timeout 0 -count 1 -orders 3000 -seed $$RANDOM
@@ -77,4 +80,4 @@ ci: ## run what continuous integration runs
 clean: ## remove what the other targets made
 	rm -rf bin coverage
 
-.PHONY: help run build test test-short lint lint-fix fuzz bench bench-compare cover interop soak mutants verify ci clean
+.PHONY: help run build test test-short lint lint-fix fuzz bench bench-compare cover interop page soak mutants verify ci clean

@@ -28,7 +28,8 @@ export class Transcript {
   #task; // the one that runs
   #request; // the one that runs
   #calls = new Map(); // by id
-  #open = new Map(); // segments that are not complete, by kind
+  #open = new Map(); // parts that are not complete, by kind; calls by id
+  #compacting = false; // what is said meanwhile belongs to nobody's task
   #changed;
 
   /** changed is called with each task or part that is new or another than before. */
@@ -59,18 +60,20 @@ export class Transcript {
     if (message.origin?.length) return; // a child session has its own stream
     const { payload, timestamp, type } = message;
     const at = Date.parse(timestamp);
-    if (type === "model_msg") this.#model(payload, at, message.scope === "trace");
+    if (type === "model_msg") {
+      if (!this.#compacting || message.scope !== "trace") this.#model(payload, at);
+    }
     else if (type === "event_msg") this.#event(payload, at);
   }
 
-  #model(p, at, given) {
+  #model(p, at) {
     const user = p.role === "user";
     switch (p.type) {
       case "text":
         if (user) return this.#said(p, at);
-        return this.#complete("text", p.text, p, at, given);
-      case "thinking": return this.#complete("thinking", p.thinking, p, at, given);
-      case "inline_thinking": return this.#complete("thinking", "", p, at, given);
+        return this.#complete("text", p.text, p, at);
+      case "thinking": return this.#complete("thinking", p.thinking, p, at);
+      case "inline_thinking": return this.#complete("thinking", "", p, at);
       case "image_url": return this.#picture(p.image_url, user, at);
       case "inline_data": return this.#picture(`data:${p.mime_type};base64,${p.data}`, user, at);
       case "tool_call": return this.#called(p, at);
@@ -108,8 +111,8 @@ export class Transcript {
 
   // What the model says.
 
-  #complete(kind, text, p, at, given) {
-    const part = this.#open.get(kind) ?? this.#add({ kind, text: "", given }, at);
+  #complete(kind, text, p, at) {
+    const part = this.#open.get(kind) ?? this.#add({ kind, text: "" }, at);
     this.#open.delete(kind);
     Object.assign(part, { text, open: false, status: p.stop_reason ?? "completed", ended: at });
     this.#changed(part);
@@ -127,7 +130,7 @@ export class Transcript {
   }
 
   #callFragment(p, at) {
-    if (p.event_type === "start") this.#call(p.tool_call_id, p.name, at).open = true;
+    if (p.event_type === "start") this.#open.set(p.tool_call_id, this.#call(p.tool_call_id, p.name, at, true));
     const call = this.#calls.get(p.tool_call_id);
     if (!call || p.event_type !== "delta") return;
     call.arguments += p.arguments;
@@ -136,14 +139,15 @@ export class Transcript {
 
   #called(p, at) {
     const call = this.#call(p.tool_call_id, p.name, at);
+    this.#open.delete(p.tool_call_id);
     Object.assign(call, { name: p.name, arguments: p.arguments, open: false, unfinished: Boolean(p.stop_reason && p.stop_reason !== "completed") });
     this.#changed(call);
   }
 
-  #call(id, name, at) {
+  #call(id, name, at, open = false) {
     let call = this.#calls.get(id);
     if (!call) {
-      call = this.#add({ kind: "call", id, name, arguments: "", output: "", images: [], decision: "", status: "" }, at);
+      call = this.#add({ kind: "call", id, name, open, arguments: "", output: "", images: [], decision: "", status: "" }, at);
       this.#calls.set(id, call);
     }
     return call;
@@ -193,13 +197,18 @@ export class Transcript {
         return void this.#add({ kind: "note", tone: "quiet", text: "", mode: p.approval_mode }, at);
       case "session_imported":
         return void this.#add({ kind: "note", tone: "quiet", text: `${p.messages} imported messages follow` }, at);
+      case "compaction_end":
+        this.#compacting = false;
+        return;
       case "compaction_begin":
+        this.#compacting = true;
         return void this.#add({ kind: "note", tone: "quiet", text: "The context is being compacted" }, at);
     }
   }
 
   #requestBegin(p, at) {
     this.#closeAll();
+    this.#waitIsOver();
     this.pending = [];
     this.state = "running";
     this.#request = this.#add({ kind: "request", attempt: p.attempt ?? 1, model: p.model ?? "", status: "", parts: [] }, at, this.#running(at));
@@ -226,6 +235,14 @@ export class Transcript {
     this.#changed(this.#request);
   }
 
+  /** Nothing waits for the next attempt any more, if anything did. */
+  #waitIsOver() {
+    const failed = this.#task?.parts.findLast((part) => part.kind === "request");
+    if (!failed?.retryAt) return;
+    failed.retryAt = 0;
+    this.#changed(failed);
+  }
+
   #asked(p, at) {
     const call = this.#call(p.tool_call_id, p.name, at);
     Object.assign(call, { asked: at, rule: p.rule ?? "" });
@@ -248,6 +265,7 @@ export class Transcript {
 
   #taskEnd(p, at) {
     this.#closeAll();
+    this.#waitIsOver();
     const task = this.#running(at);
     Object.assign(task, { id: p.task_id ?? "", status: p.status, cause: p.cause ?? "", error: p.error_info?.message ?? "", ended: at });
     this.#task = this.#request = undefined;
@@ -279,11 +297,15 @@ export class Transcript {
     return this.#task;
   }
 
-  /** Adds a part to the request that runs, else to the task; a note may stand between tasks. */
+  /**
+   * Adds a part to the request that runs, else to the task; a note may stand between tasks. What is
+   * open stays last, since that is where a reload finds it.
+   */
   #add(part, at, parent) {
     parent ??= this.#request ?? (part.kind === "note" && !this.#task ? this.#aside(at) : this.#running(at));
     Object.assign(part, { parent, begun: at });
-    parent.parts.push(part);
+    const open = part.open ? -1 : parent.parts.findIndex((other) => other.open);
+    parent.parts.splice(open < 0 ? parent.parts.length : open, 0, part);
     this.#changed(part);
     return part;
   }

@@ -56,7 +56,8 @@ export class View {
     made = makers[thing.kind](thing, this.#on);
     this.#nodes.set(thing, made);
     const parent = thing.parent ? this.#place(thing.parent).body : this.#root;
-    parent.append(made.node);
+    const next = thing.parent?.parts[thing.parent.parts.indexOf(thing) + 1];
+    parent.insertBefore(made.node, this.#nodes.get(next)?.node ?? null);
     return made;
   }
 }
@@ -122,6 +123,8 @@ function request(part, on) {
   const body = el("div", { class: "parts" });
   const meta = el("p", { class: "meta", hidden: true });
   const node = el("div", { class: "request" }, body, meta);
+  const words = el("p", {});
+  const retry = el("button", { type: "button", class: "quiet", onclick: (e) => on.retryNow(e.currentTarget) }, "Try now");
   let fold;
   return {
     node, body,
@@ -129,20 +132,26 @@ function request(part, on) {
       node.dataset.status = part.status || "running";
       const failed = part.status && part.status !== "completed" && part.status !== "aborted";
       if (failed && !fold) {
-        const retry = part.retryIn > 1000 && !part.fallback && el("button", { type: "button", class: "quiet", onclick: (e) => on.retryNow(e.currentTarget) }, "Try now");
         const what = el("details", { class: "attempt", hidden: part.parts.length === 0 }, el("summary", {}, "What it had said"), body);
-        fold = el("div", { class: "failure" }, el("p", {}, failure(part)), retry, what);
+        fold = el("div", { class: "failure" }, words, retry, what);
         node.prepend(fold);
       }
+      if (failed) setText(words, failure(part));
+      retry.hidden = !waits(part);
       meta.hidden = !part.usage || !part.ended;
       if (!meta.hidden) setText(meta, [part.model, tokens(part.usage.total), duration(part.ended - part.begun)].filter(Boolean).join(" · "));
     },
   };
 }
 
+/** Whether the next attempt is still to come, and not at once. */
+function waits(part) {
+  return Boolean(part.retryAt) && part.retryIn > 1000 && !part.fallback;
+}
+
 function failure(part) {
   const next = part.fallback ? ` Going on with ${part.fallback}.`
-    : part.retryIn > 1000 ? ` Next attempt in ${duration(part.retryIn)}.` : "";
+    : waits(part) ? ` Next attempt at ${new Date(part.retryAt).toLocaleTimeString()}.` : "";
   return `Attempt ${part.attempt} ${part.status === "timeout" ? "timed out" : "failed"}${part.error ? `: ${part.error.replace(/\.$/, "")}` : ""}.${next}`;
 }
 

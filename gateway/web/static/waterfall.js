@@ -106,7 +106,7 @@ export class Waterfall {
   #row(bar, from, span) {
     const mark = el("span", { class: `mark ${bar.kind}` });
     const took = Math.max(0, bar.to - bar.from);
-    mark.style.left = `${(100 * Math.max(0, bar.from - from)) / span}%`;
+    mark.style.left = `min(${(100 * Math.max(0, bar.from - from)) / span}%, 100% - 2px)`;
     mark.style.width = `${Math.min(100, (100 * took) / span)}%`;
     return el("tr", {},
       el("th", { scope: "row" }, el("span", { class: "label" }, bar.label), bar.note && el("span", { class: "hint" }, bar.note)),

@@ -1,0 +1,143 @@
+package pagetest
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+// The token is in no address once the page is there, not even in the history.
+func TestTheTokenStaysInTheTab(t *testing.T) {
+	w := newWorld(t, map[string]string{"states": states})
+	b := startBrowser(t)
+	p := b.tab()
+	w.enter(p)
+	var history struct {
+		Entries []struct {
+			URL string `json:"url"`
+		} `json:"entries"`
+	}
+	p.do("Page.getNavigationHistory", nil, &history)
+	for _, e := range history.Entries {
+		if strings.Contains(e.URL, testToken) {
+			t.Errorf("the history has %s", e.URL)
+		}
+	}
+	p.reload()
+	p.see("#sessions-note", "No sessions yet.")
+	other := b.tab()
+	other.open(w.url)
+	other.see("h2", "Token")
+	other.shots("14-token")
+	other.until("the focus is in the field", `document.activeElement.id === "token"`)
+	other.write("wrong")
+	other.press("Enter")
+	other.see("form", "The gateway refuses the token.")
+	other.write(testToken)
+	other.press("Enter")
+	other.see("#sessions-note", "No sessions yet.")
+	b.noProblems("status of 401")
+}
+
+// A session can be run by keys alone: the order of the focus is that of the page.
+func TestKeysAreEnough(t *testing.T) {
+	w := newWorld(t, map[string]string{"tour": tour})
+	b := startBrowser(t)
+	p := b.tab()
+	for _, gate := range []string{"thought", "said", "wrote", "answered"} {
+		w.release("tour", gate)
+	}
+	w.enter(p)
+	p.see("#sessions-note", "No sessions yet.")
+	tabTo(p, "New session")
+	p.press("Enter")
+	p.until("the form is there", `document.activeElement?.id === "prompt"`)
+	p.write("What time is it?")
+	p.press("Tab")
+	p.eval(`document.activeElement.select()`, nil)
+	p.write("scripted/tour")
+	tabTo(p, "Start")
+	p.press("Enter")
+	p.see(".question", "May it run work?")
+	tabTo(p, "Allow")
+	p.press(" ")
+	close(w.work)
+	p.see(".task .ending", "Completed")
+	p.until("the end is read out", `document.getElementById("status").textContent === "The task is completed"`)
+	p.eval(`document.getElementById("main").focus()`, nil)
+	tabTo(p, "Timeline")
+	p.press("Enter")
+	p.see("dialog", "Task 1")
+	p.press("Escape")
+	p.until("the focus is where it was", `document.activeElement.innerText === "Timeline"`)
+	b.noProblems()
+}
+
+// tabTo presses Tab until an element with the text has the focus.
+func tabTo(p *tab, text string) {
+	p.t.Helper()
+	var passed []string
+	for range 40 {
+		p.press("Tab")
+		var at string
+		p.eval(`document.activeElement.innerText ?? ""`, &at)
+		if at == text {
+			return
+		}
+		passed = append(passed, at)
+	}
+	p.t.Fatalf("Tab does not lead to %q, but to %q", text, passed)
+}
+
+// Whatever can be used has a name, for those who hear the page.
+func TestControlsHaveNames(t *testing.T) {
+	w := newWorld(t, map[string]string{"tour": tour})
+	b := startBrowser(t)
+	p := b.tab()
+	w.enter(p)
+	w.release("tour", "thought")
+	w.release("tour", "said")
+	w.release("tour", "wrote")
+	w.begin(p, "tour", "What time is it?")
+	p.see(".question", "May it run work?")
+	named(p, "Allow", "Deny", "Stop", "Send", "Prompt", "Tool calls", "A decision is needed", "Sessions")
+	p.click(".foot button", "Timeline")
+	p.see("dialog tbody", "Wait for a decision")
+	named(p, "Close", "Timeline")
+	p.press("Escape")
+	p.click("#new", "New session")
+	p.see("form", "Model")
+	named(p, "Prompt", "Model", "Tool calls", "Start")
+}
+
+// named checks that all controls have names, and that some are there.
+func named(p *tab, want ...string) {
+	p.t.Helper()
+	type value struct {
+		Value string `json:"value"`
+	}
+	var tree struct {
+		Nodes []struct {
+			Ignored bool  `json:"ignored"`
+			Role    value `json:"role"`
+			Name    value `json:"name"`
+		} `json:"nodes"`
+	}
+	p.do("Accessibility.getFullAXTree", nil, &tree)
+	var names []string
+	for _, n := range tree.Nodes {
+		if n.Ignored {
+			continue
+		}
+		names = append(names, n.Name.Value)
+		control := slices.Contains([]string{"button", "link", "textbox", "combobox", "region", "dialog", "navigation"}, n.Role.Value)
+		if control && strings.TrimSpace(n.Name.Value) == "" {
+			p.t.Errorf("a %s has no name", n.Role.Value)
+		}
+	}
+	for _, name := range want {
+		if !slices.Contains(names, name) {
+			p.t.Errorf("nothing is named %q among %q", name, names)
+		}
+	}
+}

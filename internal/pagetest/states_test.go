@@ -1,0 +1,128 @@
+package pagetest
+
+import "testing"
+
+const states = `
+turns:
+  - when: {input: [{role: user, kind: text, contains: "please hang"}]}
+    steps: [{text: ["This will take ", {wait: never}, "for ever."]}]
+  - when: {attempt: 1, input: [{role: user, kind: text, contains: "please fail twice"}]}
+    steps: [{text: ["The first words ", {fail: {message: the model is overloaded, status_code: 529, retry_after: 120s}}]}]
+  - when: {input: [{role: user, kind: text, contains: "please fail twice"}]}
+    steps: [{text: "At last."}]
+  - when: {input: [{role: user, kind: text, contains: "bad key"}]}
+    steps: [{fail: {message: the key is not valid, status: auth}}]
+  - when: {input: [{role: user, kind: text, contains: "markup"}]}
+    steps:
+      - thinking: "<script>window.hacked = 1</script>"
+      - text: "<img src=x onerror='window.hacked = 1'> <b>bold</b> [click](javascript:window.hacked=1) [ok](https://example.com/?a=1&b=\"2) ![x](https://example.com/x.png)\n\n` + "```html\\n<script>window.hacked = 1</script>\\n```" + `"
+  - steps: [{text: "Fine."}]
+`
+
+// say gives the open session a prompt, as a person does.
+func say(p *tab, prompt string) {
+	p.t.Helper()
+	p.until("the composer is there", `document.getElementById("say")`)
+	p.eval(`document.getElementById("say").focus()`, nil)
+	p.write(prompt)
+	p.press("Enter")
+}
+
+func TestAbort(t *testing.T) {
+	w := newWorld(t, map[string]string{"states": states})
+	b := startBrowser(t)
+	p := b.tab()
+	w.enter(p)
+	w.begin(p, "states", "please hang")
+	p.see(".text.open", "This will take")
+	p.click(".composer .stop", "Stop")
+	p.see(".task .ending", "Aborted")
+	p.see(".text.cut", "This will take")
+	p.until("there is nothing to stop", `document.querySelector(".stop").hidden`)
+	p.shots("9-aborted")
+	say(p, "and now?")
+	p.see(".task:last-of-type .ending", "Completed")
+	b.noProblems()
+}
+
+// What a failed attempt had said is folded: nobody reads the same words twice.
+func TestFailuresAndTheNextAttempt(t *testing.T) {
+	w := newWorld(t, map[string]string{"states": states})
+	b := startBrowser(t)
+	p := b.tab()
+	w.enter(p)
+	w.begin(p, "states", "please fail twice")
+	p.see(".failure", "the model is overloaded")
+	p.until("the words are folded", `!document.querySelector(".failure .text").checkVisibility()`)
+	p.shots("10-retry")
+	p.click(".failure button", "Try now")
+	p.see(".text", "At last.")
+	p.see(".task .ending", "Completed")
+	p.until("there is nothing to hurry", `!document.querySelector(".failure button").checkVisibility()`)
+	say(p, "bad key")
+	p.see(".task .reason", "the key is not valid")
+	p.see(".task .ending", "refused the key")
+	p.shots("11-failed")
+	live := shown(p)
+	p.reload()
+	p.see(".task .ending", "refused the key")
+	if again := shown(p); again != live {
+		t.Errorf("it was shown as\n%s\nand is\n%s", live, again)
+	}
+	b.noProblems()
+}
+
+func TestPromptsWhileATaskRuns(t *testing.T) {
+	w := newWorld(t, map[string]string{"states": states})
+	b := startBrowser(t)
+	p := b.tab()
+	w.enter(p)
+	w.begin(p, "states", "please hang")
+	p.see(".text.open", "This will take")
+	say(p, "this joins")
+	p.see(".queue li", "this joins")
+	p.eval(`document.querySelector(".composer select").value = "queue"`, nil)
+	say(p, "this waits")
+	p.see(".queue li", "this waits")
+	p.see(".queue .state", "Joins soon")
+	p.shots("12-queue")
+	p.click(".queue li:last-child button", "Take back")
+	p.until("one waits", `document.querySelectorAll(".queue li").length === 1`)
+	p.click(".composer .stop", "Stop")
+	p.see(".task:last-of-type .prompt", "this joins")
+	p.see(".task:last-of-type .ending", "Completed")
+	p.until("nothing waits", `document.querySelector(".queue").hidden`)
+	b.noProblems()
+}
+
+// Words are words, whoever says them.
+func TestNothingSaidBecomesMarkup(t *testing.T) {
+	w := newWorld(t, map[string]string{"states": states})
+	b := startBrowser(t)
+	p := b.tab()
+	w.enter(p)
+	w.begin(p, "states", `markup <img src=x onerror="window.hacked = 1"><script>window.hacked = 1</script>`)
+	p.see(".task .ending", "Completed")
+	p.see(".text", `<img src=x onerror='window.hacked = 1'> <b>bold</b>`)
+	p.see(".text pre", "<script>")
+	var found struct {
+		Hacked bool
+		Bad    int
+		Links  []string
+	}
+	p.eval(`({
+		Hacked: "hacked" in window,
+		Bad: document.querySelectorAll(".transcript img, .transcript script, .transcript b, .sidebar img").length,
+		Links: [...document.querySelectorAll(".transcript a")].map((a) => a.href + " " + a.rel),
+	})`, &found)
+	if found.Hacked || found.Bad > 0 {
+		t.Errorf("%+v", found)
+	}
+	for _, link := range found.Links {
+		if link != "https://example.com/?a=1&b=%222 noopener noreferrer" && link != "https://example.com/x.png noopener noreferrer" {
+			t.Errorf("there is a link to %s", link)
+		}
+	}
+	p.shots("13-markup")
+	b.noProblems()
+}
