@@ -145,7 +145,9 @@ func (s *served) do(method, path, body string, edits ...edit) answer {
 	if err != nil {
 		s.t.Fatalf("%s %s: %v", method, path, err)
 	}
-	return answer{response.StatusCode, response.Header, read}
+	a := answer{response.StatusCode, response.Header, read}
+	api(s.t).check(s.t, method, path, body, a)
+	return a
 }
 
 // must is do for a request that has to work.
@@ -182,6 +184,7 @@ func (e event) line() string { return e.id + " " + e.data }
 // events is an open stream.
 type events struct {
 	t        testing.TB
+	path     string
 	response *http.Response
 	lines    *bufio.Reader
 	cancel   context.CancelFunc
@@ -211,7 +214,7 @@ func (s *served) tryStream(path, after string, edits ...edit) (*events, error) {
 		cancel()
 		return nil, err
 	}
-	e := &events{t: s.t, response: response, lines: bufio.NewReader(response.Body), cancel: cancel}
+	e := &events{t: s.t, path: path, response: response, lines: bufio.NewReader(response.Body), cancel: cancel}
 	s.t.Cleanup(e.close)
 	return e, nil
 }
@@ -262,6 +265,7 @@ func (e *events) next() event {
 			e.t.Fatalf("read the stream: %v, last comment %q", err, comment)
 		}
 		if !got.comment {
+			api(e.t).checkEvent(e.t, e.path, got)
 			return got
 		}
 		comment = got.data

@@ -22,8 +22,8 @@ type createRequest struct {
 	ApprovalTimeoutMS int64 `json:"approval_timeout_ms,omitzero"`
 }
 
-// approvalRequest is the body of POST /v1/sessions/{id}/approvals/{call}.
-type approvalRequest struct {
+// decisionRequest is the body of POST /v1/sessions/{id}/approvals/{call}.
+type decisionRequest struct {
 	Decision schemas.Decision `json:"decision"`
 	Hash     string           `json:"hash,omitzero"`
 }
@@ -38,6 +38,12 @@ type abortRequest struct {
 	Reason string `json:"reason,omitzero"`
 	// DropQueue takes back every task that waits as well.
 	DropQueue bool `json:"drop_queue,omitzero"`
+}
+
+// createdView answers who creates a session.
+type createdView struct {
+	CommandID string      `json:"command_id"`
+	Session   sessionView `json:"session"`
 }
 
 // accepted answers a command that was applied.
@@ -117,10 +123,7 @@ func (g *Gateway) createSession(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	w.Header().Set("Location", "/v1/sessions/"+ref.ID)
-	writeJSON(w, http.StatusCreated, struct {
-		CommandID string      `json:"command_id"`
-		Session   sessionView `json:"session"`
-	}{id, g.created(r, ref, body, outcome.Log)})
+	writeJSON(w, http.StatusCreated, createdView{id, g.created(r, ref, body, outcome.Log)})
 	return nil
 }
 
@@ -133,7 +136,7 @@ func (g *Gateway) decide(w http.ResponseWriter, r *http.Request) error {
 	if err := schemas.ValidateName("tool_call_id", call); err != nil {
 		return err
 	}
-	var body approvalRequest
+	var body decisionRequest
 	if err := readBody(w, r, &body, false); err != nil {
 		return err
 	}

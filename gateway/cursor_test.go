@@ -231,7 +231,7 @@ func TestSnapshots(t *testing.T) {
 		defer e.close()
 		return e.state()
 	}
-	check := func(why, state string, calls ...string) {
+	check := func(why string, state sessionState, calls ...string) {
 		t.Helper()
 		got := fresh()
 		pending := []string{}

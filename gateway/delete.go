@@ -20,10 +20,7 @@ func (g *Gateway) deleteSession(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	values, err := parameters(r, "force")
-	if err != nil {
-		return err
-	}
+	values := r.URL.Query()
 	force := values.Get("force")
 	if values.Has("force") && force != "true" && force != "false" {
 		return &schemas.Error{Code: schemas.CodeInvalid, Field: "force", Message: "force must be true or false"}

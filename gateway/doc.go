@@ -4,7 +4,10 @@
 //
 // Where to read:
 //
-//	gateway.go    options, start and stop, the list of routes
+//	gateway.go    options, start and stop
+//	routes.go     everything that is served: who serves it, and what it takes and answers
+//	operation.go  the words of that table
+//	openapi.go    the table as an OpenAPI document; openapi_types.go: the Go types in it
 //	guard.go      who may ask: token, host, origin
 //	observe.go    what every answer carries; the line in the log
 //	request.go    reading bodies, parameters and idempotency keys, strictly

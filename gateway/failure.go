@@ -58,13 +58,18 @@ func (g *Gateway) fail(w http.ResponseWriter, r *http.Request, err error) {
 	writeError(w, status, known)
 }
 
-// retryAfter is in how many seconds it is worth trying again: a broker that is full stays so until
-// somebody makes room.
+// retryAfter is in how many seconds it is worth trying again, empty for what time alone does not
+// change: a broker that is full stays so until somebody makes room, a queue until a task ends.
 func retryAfter(code schemas.Code) string {
-	if code == schemas.CodeStorageFull {
+	switch code {
+	case schemas.CodeUnavailable:
+		return "1"
+	case schemas.CodeQueueFull:
+		return "5"
+	case schemas.CodeStorageFull:
 		return "30"
 	}
-	return "1"
+	return ""
 }
 
 // writeError sends the one shape all errors have.
@@ -73,11 +78,11 @@ func writeError(w http.ResponseWriter, status int, err error) {
 	if !errors.As(err, &known) {
 		known = schemas.Errorf(schemas.CodeInternal, "the gateway failed")
 	}
-	switch status {
-	case http.StatusUnauthorized:
+	if status == http.StatusUnauthorized {
 		w.Header().Set("WWW-Authenticate", `Bearer realm="braid"`)
-	case http.StatusServiceUnavailable:
-		w.Header().Set("Retry-After", retryAfter(known.Code))
+	}
+	if seconds := retryAfter(known.Code); seconds != "" {
+		w.Header().Set("Retry-After", seconds)
 	}
 	writeJSON(w, status, struct {
 		Error *schemas.Error `json:"error"`
@@ -91,7 +96,7 @@ func writeJSON(w http.ResponseWriter, status int, v any) {
 		http.Error(w, `{"error":{"code":"internal_error","message":"the answer can't be encoded"}}`, http.StatusInternalServerError)
 		return
 	}
-	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Type", mediaJSON)
 	w.WriteHeader(status)
 	_, _ = w.Write(append(body, '\n'))
 }

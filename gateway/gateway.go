@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -82,6 +80,7 @@ type Gateway struct {
 	conn    *bus.Conn
 	log     zerolog.Logger
 	handler http.Handler
+	api     []byte // its description
 	guard   guard
 	files   *web.Files
 	hubs    *hubs
@@ -111,7 +110,11 @@ func New(o Options) (*Gateway, error) {
 	g := &Gateway{o: o, conn: o.Conn, log: o.Log, guard: newGuard(o.Token, o.Hosts), files: files}
 	g.stopping, g.stop = context.WithCancel(context.Background())
 	g.hubs, g.replays = newHubs(g), newReplays()
-	g.handler = observe(g.log, g.routes())
+	table := g.table()
+	if g.api, err = describeAPI(table); err != nil {
+		return nil, fmt.Errorf("gateway: %w", err)
+	}
+	g.handler = observe(g.log, g.routes(table))
 	return g, nil
 }
 
@@ -173,69 +176,4 @@ func (g *Gateway) Serve(ctx context.Context, l net.Listener) error {
 		return fmt.Errorf("serve HTTP: %w", err)
 	}
 	return nil
-}
-
-// route is one thing clients can ask for.
-type route struct {
-	method, path string
-	handle       func(http.ResponseWriter, *http.Request) error
-	access       access
-}
-
-func (g *Gateway) routes() http.Handler {
-	list := []route{
-		{"GET", "/{$}", g.page, accessPage},
-		{"GET", "/static/{file}", g.pageFile, accessPage},
-		{"GET", "/healthz", g.health, accessOpen},
-		{"GET", "/readyz", g.readyz, accessOpen},
-		{"POST", "/v1/sessions", g.createSession, accessToken},
-		{"POST", "/v1/sessions/import", g.importSession, accessToken},
-		{"GET", "/v1/sessions", g.listSessions, accessToken},
-		{"GET", "/v1/sessions/{id}", g.showSession, accessToken},
-		{"DELETE", "/v1/sessions/{id}", g.deleteSession, accessToken},
-		{"PATCH", "/v1/sessions/{id}", g.changeSession, accessToken},
-		{"POST", "/v1/sessions/{id}/tasks", g.startTask, accessToken},
-		{"DELETE", "/v1/sessions/{id}/tasks/{task}", g.withdraw, accessToken},
-		{"POST", "/v1/sessions/{id}/steer", g.steer, accessToken},
-		{"POST", "/v1/sessions/{id}/approvals/{call}", g.decide, accessToken},
-		{"POST", "/v1/sessions/{id}/abort", g.abort, accessToken},
-		{"POST", "/v1/sessions/{id}/retry-now", g.retryNow, accessToken},
-		{"GET", "/v1/sessions/{id}/messages", g.showMessages, accessToken},
-		{"GET", "/v1/sessions/{id}/trace", g.exportTrace, accessToken},
-		{"GET", "/v1/sessions/{id}/stream", g.stream, accessTokenOrQuery},
-	}
-	mux := http.NewServeMux()
-	methods := map[string][]string{}
-	for _, r := range list {
-		mux.Handle(r.method+" "+r.path, g.serveRoute(r))
-		methods[r.path] = append(methods[r.path], r.method)
-	}
-	delete(methods, "/v1/sessions/import") // any other method means the session of that name
-	for path, allowed := range methods {
-		slices.Sort(allowed)
-		mux.Handle(path, g.serveRoute(route{path: path, handle: methodNotAllowed(strings.Join(allowed, ", "))}))
-	}
-	mux.Handle("/", g.serveRoute(route{path: "/", handle: func(_ http.ResponseWriter, _ *http.Request) error {
-		return schemas.Errorf(schemas.CodeNotFound, "there is nothing here")
-	}}))
-	return mux
-}
-
-func (g *Gateway) serveRoute(r route) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
-		err := g.guard.admit(request, r.access)
-		if err == nil {
-			err = r.handle(w, request)
-		}
-		if err != nil {
-			g.fail(w, request, err)
-		}
-	})
-}
-
-func methodNotAllowed(allowed string) func(http.ResponseWriter, *http.Request) error {
-	return func(w http.ResponseWriter, _ *http.Request) error {
-		w.Header().Set("Allow", allowed)
-		return schemas.Errorf(codeMethodNotAllowed, "this takes %s", allowed)
-	}
 }

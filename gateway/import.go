@@ -22,10 +22,7 @@ const (
 // importSession makes a session of a trace: JSON Lines in the body, what else there is to say in the
 // query. Every line is looked at before anything is stored.
 func (g *Gateway) importSession(w http.ResponseWriter, r *http.Request) error {
-	values, err := parameters(r, "id", "model", "agent", "approval_mode", "workspace", "lenient")
-	if err != nil {
-		return err
-	}
+	values := r.URL.Query()
 	lenient, err := flagParameter("lenient", values.Get("lenient"))
 	if err != nil {
 		return err
@@ -68,12 +65,15 @@ func (g *Gateway) importSession(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	w.Header().Set("Location", "/v1/sessions/"+ref.ID)
-	writeJSON(w, http.StatusCreated, struct {
-		CommandID string      `json:"command_id"`
-		Session   sessionView `json:"session"`
-		Messages  int         `json:"messages"`
-	}{id, g.created(r, ref, createRequest{Model: cmd.Import.Model, Agent: cmd.Import.Agent}, outcome.Log), trace.messages})
+	writeJSON(w, http.StatusCreated, importedView{id, g.created(r, ref, createRequest{Model: cmd.Import.Model, Agent: cmd.Import.Agent}, outcome.Log), trace.messages})
 	return nil
+}
+
+// importedView answers who imports a session.
+type importedView struct {
+	CommandID string      `json:"command_id"`
+	Session   sessionView `json:"session"`
+	Messages  int         `json:"messages" doc:"how many the trace had"`
 }
 
 // newSessionID is the id that was asked for, or one that a repeat of the request gets again, or any.

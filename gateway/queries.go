@@ -17,7 +17,7 @@ type sessionView struct {
 	Fallbacks    []string              `json:"fallback_models,omitzero"`
 	ActiveModel  string                `json:"active_model,omitzero"`
 	Agent        string                `json:"agent,omitzero"`
-	State        string                `json:"state"`
+	State        sessionState          `json:"state"`
 	Title        string                `json:"title,omitzero"`
 	Created      string                `json:"created,omitzero"`
 	LastActivity string                `json:"last_activity,omitzero"`
@@ -33,6 +33,17 @@ type sessionView struct {
 	Limits            schemas.Limits `json:"limits,omitzero"`
 	// Queue are the tasks that wait, in order.
 	Queue []bus.QueuedTask `json:"queue"`
+}
+
+// shownView answers who asks for one session.
+type shownView struct {
+	Session sessionView `json:"session"`
+}
+
+// sessionsView is a page of sessions.
+type sessionsView struct {
+	Sessions []sessionView `json:"sessions"`
+	Next     string        `json:"next,omitzero" doc:"the cursor of the next page; absent: this is the last"`
 }
 
 func viewOf(info bus.SessionInfo) sessionView {
@@ -64,12 +75,15 @@ func (g *Gateway) created(r *http.Request, ref schemas.SessionRef, body createRe
 	return viewOf(info)
 }
 
+// Sizes of pages: what is usual, and the most.
+const (
+	usualSessions, mostSessions = 50, 500
+	usualMessages, mostMessages = 200, 1000
+)
+
 func (g *Gateway) listSessions(w http.ResponseWriter, r *http.Request) error {
-	values, err := parameters(r, "limit", "cursor")
-	if err != nil {
-		return err
-	}
-	limit, err := pageLimit(values, 50, 500)
+	values := r.URL.Query()
+	limit, err := pageLimit(values, usualSessions, mostSessions)
 	if err != nil {
 		return err
 	}
@@ -83,10 +97,7 @@ func (g *Gateway) listSessions(w http.ResponseWriter, r *http.Request) error {
 	for _, info := range page.Sessions {
 		views = append(views, viewOf(info))
 	}
-	writeJSON(w, http.StatusOK, struct {
-		Sessions []sessionView `json:"sessions"`
-		Next     string        `json:"next,omitzero"`
-	}{views, page.Next})
+	writeJSON(w, http.StatusOK, sessionsView{views, page.Next})
 	return nil
 }
 
@@ -101,9 +112,7 @@ func (g *Gateway) showSession(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	writeJSON(w, http.StatusOK, struct {
-		Session sessionView `json:"session"`
-	}{viewOf(info)})
+	writeJSON(w, http.StatusOK, shownView{viewOf(info)})
 	return nil
 }
 
@@ -124,7 +133,7 @@ type messagesView struct {
 
 	Partials []schemas.Message     `json:"partials,omitempty"`
 	Cursor   string                `json:"cursor,omitzero"`
-	State    string                `json:"state,omitzero"`
+	State    sessionState          `json:"state,omitzero"`
 	Pending  []bus.PendingApproval `json:"pending,omitempty"`
 }
 
@@ -133,11 +142,8 @@ func (g *Gateway) showMessages(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	values, err := parameters(r, "after", "limit")
-	if err != nil {
-		return err
-	}
-	limit, err := pageLimit(values, 200, 1000)
+	values := r.URL.Query()
+	limit, err := pageLimit(values, usualMessages, mostMessages)
 	if err != nil {
 		return err
 	}
@@ -204,9 +210,6 @@ func (g *Gateway) exportTrace(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if _, err := parameters(r); err != nil {
-		return err
-	}
 	ends, err := g.ends(r.Context(), ref)
 	if err != nil {
 		return err
@@ -219,7 +222,7 @@ func (g *Gateway) exportTrace(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	w.Header().Set("Content-Type", "application/x-ndjson")
+	w.Header().Set("Content-Type", mediaLines)
 	w.WriteHeader(http.StatusOK)
 	for {
 		if err := out.send([]byte(page.Lines)); err != nil {
@@ -253,9 +256,14 @@ func (g *Gateway) tracePage(ctx context.Context, ref schemas.SessionRef, least u
 	return page, readFailed(err)
 }
 
+// probeView answers probes.
+type probeView struct {
+	Status string `json:"status"`
+}
+
 // health says that the process answers, nothing more.
 func (g *Gateway) health(w http.ResponseWriter, _ *http.Request) error {
-	writeJSON(w, http.StatusOK, map[string]string{"status": "ok"})
+	writeJSON(w, http.StatusOK, probeView{"ok"})
 	return nil
 }
 
@@ -276,7 +284,7 @@ func (g *Gateway) readyz(w http.ResponseWriter, _ *http.Request) error {
 	if err := g.checkReady(); err != nil {
 		return readFailed(err)
 	}
-	writeJSON(w, http.StatusOK, map[string]string{"status": "ready"})
+	writeJSON(w, http.StatusOK, probeView{"ready"})
 	return nil
 }
 

@@ -9,7 +9,6 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -86,28 +85,6 @@ func randomID() string {
 func derivedID(key string) string {
 	sum := sha256.Sum256([]byte("session " + key))
 	return hex.EncodeToString(sum[:16])
-}
-
-// parameters reads the query of a request. It accepts the named ones only, each once.
-func parameters(r *http.Request, known ...string) (url.Values, error) {
-	values, err := url.ParseQuery(r.URL.RawQuery)
-	if err != nil {
-		return nil, schemas.Errorf(schemas.CodeInvalid, "the query can't be read")
-	}
-	for name, given := range values {
-		refused := &schemas.Error{Code: schemas.CodeInvalid, Field: shorten(name)}
-		refused.Message = "there is no such parameter"
-		if slices.Contains(known, name) {
-			refused.Message = "the parameter is given twice"
-			if len(given) == 1 {
-				refused = nil
-			}
-		}
-		if refused != nil {
-			return nil, refused
-		}
-	}
-	return values, nil
 }
 
 func shorten(s string) string {

@@ -16,6 +16,9 @@ type watch struct {
 	turns   bool // the turn view instead of the messages
 }
 
+// headerLastEvent is the header by which a stream is resumed.
+const headerLastEvent = "Last-Event-ID"
+
 // The views of a stream.
 const (
 	viewStream = "stream"
@@ -26,10 +29,7 @@ const (
 // own reconnect sends the header and repeats the URL.
 func readWatch(r *http.Request) (watch, error) {
 	var w watch
-	values, err := parameters(r, "token", "include", "last_event_id", "view")
-	if err != nil {
-		return w, err
-	}
+	values := r.URL.Query()
 	switch values.Get("include") {
 	case "":
 	case "prompt":
@@ -46,10 +46,11 @@ func readWatch(r *http.Request) (watch, error) {
 	default:
 		w.turns = true
 	}
-	name, id := "Last-Event-ID", r.Header.Get("Last-Event-ID")
+	name, id := headerLastEvent, r.Header.Get(headerLastEvent)
 	if id == "" {
 		name, id = "last_event_id", values.Get("last_event_id")
 	}
+	var err error
 	if w.turns {
 		w.after, err = placeParameter(name, id)
 	} else {
@@ -80,7 +81,7 @@ func (g *Gateway) stream(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	header := w.Header()
-	header.Set("Content-Type", "text/event-stream")
+	header.Set("Content-Type", mediaEvents)
 	header.Set("Cache-Control", "no-cache, no-transform")
 	header.Set("X-Accel-Buffering", "no")
 	w.WriteHeader(http.StatusOK)
@@ -237,12 +238,15 @@ func (w *watcher) resync(reason string, first schemas.Cursor) error {
 	return w.arrived(w.hub.now())
 }
 
+// resyncView says why what a client has can't be continued.
+type resyncView struct {
+	Reason string `json:"reason"`
+	First  string `json:"first_available,omitzero" doc:"the first cursor from which the stream can be had"`
+}
+
 // notice tells that what the client has can't be continued.
 func (w *watcher) notice(reason string, first schemas.Cursor) error {
-	notice := struct {
-		Reason string `json:"reason"`
-		First  string `json:"first_available,omitzero"`
-	}{Reason: reason}
+	notice := resyncView{Reason: reason}
 	if !first.IsZero() {
 		notice.First = first.String()
 	}

@@ -57,9 +57,9 @@ func (g *Gateway) startTask(w http.ResponseWriter, r *http.Request) error {
 
 // waitParameter reads "wait": whole seconds, 0 if it is not given.
 func waitParameter(r *http.Request) (time.Duration, error) {
-	values, err := parameters(r, "wait")
-	if err != nil || !values.Has("wait") {
-		return 0, err
+	values := r.URL.Query()
+	if !values.Has("wait") {
+		return 0, nil
 	}
 	most := int(maxWait / time.Second)
 	n, err := strconv.Atoi(values.Get("wait"))

@@ -7,11 +7,13 @@ import (
 	"braid/schemas"
 )
 
-// What a session is doing, as clients are told.
+// sessionState is what a session is doing, as clients are told.
+type sessionState string
+
 const (
-	stateIdle    = "idle"
-	stateRunning = "running"
-	stateWaiting = "waiting" // for a person's decision
+	stateIdle    sessionState = "idle"
+	stateRunning sessionState = "running"
+	stateWaiting sessionState = "waiting" // for a person's decision
 )
 
 // taskState is a session's state at a position of its stream: what an engine said once, carried
@@ -23,11 +25,11 @@ type taskState struct {
 }
 
 func newTaskState(info bus.SessionInfo) taskState {
-	return taskState{open: info.State != "" && info.State != stateIdle, pending: info.Pending}
+	return taskState{open: info.State != "" && sessionState(info.State) != stateIdle, pending: info.Pending}
 }
 
 // name is the state in one word.
-func (s taskState) name() string {
+func (s taskState) name() sessionState {
 	switch {
 	case len(s.pending) > 0:
 		return stateWaiting
@@ -93,10 +95,10 @@ func (s taskState) without(call string) []bus.PendingApproval {
 
 // stateView is the state on the wire.
 type stateView struct {
-	State   string                `json:"state"`
-	Pending []bus.PendingApproval `json:"pending"`
+	State   sessionState          `json:"state"`
+	Pending []bus.PendingApproval `json:"pending" doc:"calls that wait for a person"`
 	// Cursor is the position at which this holds.
-	Cursor string `json:"cursor"`
+	Cursor string `json:"cursor" doc:"the position at which this holds"`
 }
 
 func (s taskState) view(at schemas.Cursor) stateView {

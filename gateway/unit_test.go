@@ -131,7 +131,7 @@ func FuzzDecodeBody(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		for _, v := range []any{new(createRequest), new(schemas.TaskBody), new(approvalRequest), new(abortRequest)} {
+		for _, v := range []any{new(createRequest), new(schemas.TaskBody), new(decisionRequest), new(abortRequest)} {
 			err := schemas.DecodeInput(body, v)
 			if err == nil {
 				continue
@@ -202,3 +202,24 @@ func (d discard) WriteHeader(int)                    {}
 func (d discard) FlushError() error                  { return nil }
 func (d discard) SetReadDeadline(time.Time) error    { return nil }
 func (d discard) SetWriteDeadline(_ time.Time) error { return nil }
+
+// Whoever may try again is told when, also if it is a full queue that is in the way.
+func TestRefusalsThatPassSayWhen(t *testing.T) {
+	for _, row := range []struct {
+		code    schemas.Code
+		status  int
+		seconds string
+	}{
+		{schemas.CodeQueueFull, 429, "5"},
+		{schemas.CodeUnavailable, 503, "1"},
+		{schemas.CodeStorageFull, 503, "30"},
+		{schemas.CodeTaskInProgress, 409, ""},
+		{schemas.CodeInternal, 500, ""},
+	} {
+		w := httptest.NewRecorder()
+		writeError(w, statusOf(row.code), schemas.Errorf(row.code, "no"))
+		if got := w.Header().Get("Retry-After"); w.Code != row.status || got != row.seconds {
+			t.Errorf("%s: %d, Retry-After %q, want %d, %q", row.code, w.Code, got, row.status, row.seconds)
+		}
+	}
+}

@@ -1,0 +1,177 @@
+package gateway
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"braid/schemas"
+)
+
+// object is a JSON object of the description.
+type object map[string]any
+
+// apiDocument is the description as it is sent.
+type apiDocument struct {
+	OpenAPI    string         `json:"openapi"`
+	Info       jsontext.Value `json:"info"`
+	Security   jsontext.Value `json:"security"`
+	Paths      jsontext.Value `json:"paths"`
+	Components jsontext.Value `json:"components"`
+}
+
+// describeAPI writes the OpenAPI document of a table of routes. It is the same, byte by byte,
+// whenever the table is.
+func describeAPI(table []route) ([]byte, error) {
+	types, err := newTypes()
+	if err != nil {
+		return nil, err
+	}
+	paths := object{}
+	for _, r := range table {
+		if !r.described() {
+			continue
+		}
+		item, ok := paths[r.path].(object)
+		if !ok {
+			item = object{}
+			paths[r.path] = item
+		}
+		item[strings.ToLower(r.method)] = types.resolve(r.describe())
+	}
+	parts := []any{
+		object{"title": "Braid", "version": "v1", "description": "Sessions of agents: what they are asked, and everything that happens in them."},
+		[]any{object{"token": []any{}}},
+		paths,
+		object{"schemas": types.named, "securitySchemes": object{
+			"token":      object{"type": "http", "scheme": "bearer"},
+			"tokenQuery": object{"type": "apiKey", "in": "query", "name": "token"},
+		}},
+	}
+	values := make([]jsontext.Value, len(parts))
+	for i, part := range parts {
+		if values[i], err = schemas.EncodeJSON(part); err == nil {
+			err = values[i].Canonicalize()
+		}
+		if err != nil {
+			return nil, fmt.Errorf("describe the API: %w", err)
+		}
+	}
+	return schemas.EncodeJSON(apiDocument{"3.1.0", values[0], values[1], values[2], values[3]})
+}
+
+// describe is the route's operation, with types in it that are not resolved.
+func (r route) describe() object {
+	responses := object{}
+	for _, p := range r.replies {
+		responses[strconv.Itoa(p.status)] = r.describeReply(p)
+	}
+	for status, codes := range r.errors() {
+		responses[strconv.Itoa(status)] = describeErrors(codes)
+	}
+	o := object{"operationId": r.id, "summary": r.does, "responses": responses}
+	if parameters := r.describeParameters(); len(parameters) > 0 {
+		o["parameters"] = parameters
+	}
+	if r.body.media != nil {
+		o["requestBody"] = object{"required": !r.optional, "content": r.body.describe(true)}
+	}
+	switch r.access {
+	case accessOpen:
+		o["security"] = []any{}
+	case accessTokenOrQuery:
+		o["security"] = []any{object{"token": []any{}}, object{"tokenQuery": []any{}}}
+	case accessToken, accessPage:
+	}
+	return o
+}
+
+func (r route) describeReply(p reply) object {
+	o := object{"description": p.says}
+	if p.media != nil {
+		o["content"] = p.content.describe(false)
+	}
+	headers := object{}
+	if r.command {
+		headers[headerIdempotency] = object{"description": "The key under which the request may be repeated.", "schema": nameSchema()}
+	}
+	if p.status == http.StatusCreated {
+		headers["Location"] = object{"description": "Where it is.", "schema": textSchema()}
+	}
+	if len(headers) > 0 {
+		o["headers"] = headers
+	}
+	return o
+}
+
+// describe is the body by its media types. strict says that members that are not in the schema are
+// refused; answers are open to new ones.
+func (c content) describe(strict bool) object {
+	all := object{}
+	for _, media := range c.media {
+		o := object{}
+		switch {
+		case c.schema == nil:
+		case strict:
+			o["schema"] = object{"allOf": []any{c.schema}, "unevaluatedProperties": false}
+		default:
+			o["schema"] = c.schema
+		}
+		if c.events != nil {
+			o["x-events"] = c.events
+		}
+		all[media] = o
+	}
+	return all
+}
+
+func (r route) describeParameters() []any {
+	var all []any
+	for element := range strings.SplitSeq(r.path, "/") {
+		if name, ok := strings.CutPrefix(element, "{"); ok {
+			all = append(all, object{"in": "path", "name": strings.TrimSuffix(name, "}"), "required": true, "schema": nameSchema()})
+		}
+	}
+	for _, p := range r.query { // the token is told by the scheme of security
+		all = append(all, object{"in": "query", "name": p.name, "description": p.says, "schema": p.schema})
+	}
+	if r.command {
+		all = append(all, object{"in": "header", "name": headerIdempotency, "schema": nameSchema(),
+			"description": "Makes the request safe to repeat: it is applied once under one key."})
+	}
+	if r.resumes {
+		all = append(all, object{"in": "header", "name": headerLastEvent, "schema": textSchema(),
+			"description": "The id of the last event that came: what follows it is sent."})
+	}
+	return all
+}
+
+// describeErrors is the answer that refuses with one of some codes, all of one status.
+func describeErrors(codes []schemas.Code) object {
+	names := make([]string, len(codes))
+	for i, code := range codes {
+		names[i] = string(code)
+	}
+	o := object{"description": "Refused: " + strings.Join(names, ", ") + ".", "content": object{mediaJSON: object{"schema": object{
+		"type": "object", "required": []string{"error"},
+		"properties": object{"error": object{
+			"allOf":      []any{schemaOf[schemas.Error]()},
+			"properties": object{"code": object{"enum": names}},
+		}},
+	}}}}
+	if slices.ContainsFunc(codes, func(c schemas.Code) bool { return retryAfter(c) != "" }) {
+		o["headers"] = object{"Retry-After": object{"description": "In how many seconds it is worth trying again.", "schema": object{"type": "integer"}}}
+	}
+	return o
+}
+
+// showAPI answers with the description.
+func (g *Gateway) showAPI(w http.ResponseWriter, _ *http.Request) error {
+	w.Header().Set("Content-Type", mediaJSON)
+	_, _ = w.Write(g.api)
+	return nil
+}
