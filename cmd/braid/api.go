@@ -12,7 +12,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"os"
 	"strings"
 	"time"
 
@@ -22,9 +21,6 @@ import (
 	"braid/schemas"
 )
 
-// envServer is the environment variable of the server's URL.
-const envServer = "BRAID_SERVER"
-
 // serverFlags name a running gateway.
 type serverFlags struct {
 	url   string
@@ -32,17 +28,16 @@ type serverFlags struct {
 }
 
 func (f *serverFlags) register(flags *pflag.FlagSet) {
-	flags.StringVar(&f.url, "server", "", "URL of a running gateway, as braid dev prints it (env "+envServer+")")
-	flags.StringVar(&f.token, "token", "", "its token, unless the URL has one (env "+cli.EnvToken+")")
+	flags.StringVar(&f.url, "server", "", "URL of a running gateway, as braid dev prints it")
+	flags.StringVar(&f.token, "token", "", "its token, unless the URL has one; better given as env "+cli.EnvName("token")+", since others see command lines")
 }
 
 // api returns a client of the server; nil if none was named.
 func (f *serverFlags) api() *apiClient {
-	target := cmp.Or(f.url, os.Getenv(envServer))
+	target, token := f.url, f.token
 	if target == "" {
 		return nil
 	}
-	token := cmp.Or(f.token, os.Getenv(cli.EnvToken))
 	if u, err := url.Parse(target); err == nil {
 		token = cmp.Or(u.Query().Get("token"), token)
 		u.RawQuery, u.Path = "", strings.TrimSuffix(u.Path, "/")

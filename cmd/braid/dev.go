@@ -10,8 +10,7 @@ import (
 )
 
 func devCommand() *cobra.Command {
-	var o stackOptions
-	var logs cli.LogFlags
+	var f cli.DevFlags
 	cmd := &cobra.Command{
 		Use:   "dev",
 		Short: "Run everything in this process and serve the HTTP API",
@@ -19,7 +18,8 @@ func devCommand() *cobra.Command {
 			"gateway, all in this process, and prints one URL.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
-			if o.log, err = cli.Logger(logs, cmd.ErrOrStderr()); err != nil {
+			o := stackOptions{StackFlags: f.Stack, listen: f.Listen, token: f.Token}
+			if o.log, err = cli.Logger(f.Logs, cmd.ErrOrStderr()); err != nil {
 				return err
 			}
 			s, err := startStack(cmd.Context(), o)
@@ -36,9 +36,7 @@ func devCommand() *cobra.Command {
 			}
 		},
 	}
-	o.register(cmd.Flags(), "always")
-	logs.Register(cmd.Flags())
-	cmd.Flags().StringVar(&o.listen, "listen", "127.0.0.1:7300", "address to serve on")
-	cmd.Flags().StringVar(&o.token, "token", "", "bearer token clients must send (env "+cli.EnvToken+", default random)")
+	f.Register(cmd.Flags())
+	cli.Configure(cmd, cli.SectionDev)
 	return cmd
 }

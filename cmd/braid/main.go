@@ -27,7 +27,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 			"machine, and nothing lost when a process dies.",
 	}
 	root.SetIn(stdin)
-	root.AddCommand(devCommand(), runCommand(), traceCommand(), checkCommand())
+	root.AddCommand(devCommand(), runCommand(), traceCommand(), checkCommand(), configCommand())
 	root.CompletionOptions.HiddenDefaultCmd = true
-	return cli.Execute(ctx, root, args, stdout, stderr)
+	return cli.Execute(ctx, root, args, os.Environ(), stdout, stderr)
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
 	"braid/internal/cli"
@@ -59,37 +60,62 @@ func runCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if o.server.url != "" && cmd.Flags().Changed("policy") { // a file may say it for engines
+				return cli.Usage("--policy is for an engine in this process; give it to the engines behind the server instead")
+			}
 			return o.run(cmd.Context(), prompt, console{
 				in: bufio.NewReader(cmd.InOrStdin()), out: cmd.OutOrStdout(), err: cmd.ErrOrStderr(),
 				interactive: args[0] != "-" && interactive(cmd.InOrStdin()),
 			})
 		},
 	}
-	o.stack.register(cmd.Flags(), "2s")
-	o.server.register(cmd.Flags())
-	o.logs.Register(cmd.Flags())
-	if f := cmd.Flags().Lookup("log-level"); f != nil {
-		f.DefValue, o.logs.Level = "warn", "warn"
-	}
-	cmd.Flags().StringVar(&o.model, "model", "shell/demo", "what to run on, as provider/model")
-	cmd.Flags().StringArrayVar(&o.fallback, "fallback", nil, "what goes on when the model can't, as provider/model; repeat it for more, in order")
-	cmd.Flags().StringVar(&o.approve, "approve", string(schemas.ApproveReadOnly), "read-only, always-ask, allow-all or deny-all")
-	o.input.register(cmd.Flags())
-	cmd.Flags().StringVar(&o.system, "system", "", "system prompt")
-	cmd.Flags().IntVar(&o.limits.MaxTurns, "max-turns", 0, fmt.Sprintf("turns the task may take, -1 for any number (default %d)", schemas.DefaultMaxTurns))
-	cmd.Flags().Int64Var(&o.limits.MaxTokensTask, "max-tokens", 0, "tokens the task may use, 0 for any number; the request that goes over is the last")
-	cmd.Flags().Func("max-cost", "`USD` the task may cost, such as 0.25; the request that goes over is the last (needs a price of the model)",
-		func(s string) (err error) {
-			o.limits.MaxCostTask, err = schemas.ParseUSD(s)
-			return err
-		})
-	cmd.Flags().DurationVar(&o.approvalTimeout, "approval-timeout", 0, "deny a tool call that nobody decides on in that time; 0: wait without end")
-	cmd.Flags().StringVar(&o.session, "session", "", "run the prompt in this session of the server instead of a new one, which --model, --approve, --system and limits would be for")
-	cmd.Flags().StringVar(&o.whenBusy, "when-busy", string(schemas.BusyReject), "while the session runs another task: reject, queue (wait for its end) or steer (join it)")
-	cmd.Flags().StringVar(&o.view, "view", viewStream, "stream shows everything as it comes, turns what each turn came to")
-	cmd.Flags().BoolVar(&o.json, "json", false, "print every message of the stream, or event of the turns, one JSON object a line")
+	o.register(cmd.Flags())
+	cli.Configure(cmd, cli.SectionRun)
 	return cmd
 }
+
+func (o *runOptions) register(flags *pflag.FlagSet) {
+	o.stack.Register(flags, "2s")
+	o.server.register(flags)
+	o.logs.Register(flags)
+	if f := flags.Lookup("log-level"); f != nil {
+		f.DefValue, o.logs.Level = "warn", "warn"
+	}
+	flags.StringVar(&o.model, "model", "shell/demo", "what to run on, as provider/model")
+	flags.StringArrayVar(&o.fallback, "fallback", nil, "what goes on when the model can't, as provider/model; repeat it for more, in order")
+	flags.StringVar(&o.approve, "approve", string(schemas.ApproveReadOnly), "read-only, always-ask, allow-all or deny-all")
+	o.input.register(flags)
+	flags.StringVar(&o.system, "system", "", "system prompt")
+	flags.IntVar(&o.limits.MaxTurns, "max-turns", 0, fmt.Sprintf("turns the task may take, -1 for any number (default %d)", schemas.DefaultMaxTurns))
+	flags.Int64Var(&o.limits.MaxTokensTask, "max-tokens", 0, "tokens the task may use, 0 for any number; the request that goes over is the last")
+	flags.Var((*usdFlag)(&o.limits.MaxCostTask), "max-cost", "`USD` the task may cost, such as 0.25; the request that goes over is the last (needs a price of the model)")
+	flags.DurationVar(&o.approvalTimeout, "approval-timeout", 0, "deny a tool call that nobody decides on in that time; 0: wait without end")
+	flags.StringVar(&o.session, "session", "", "run the prompt in this session of the server instead of a new one, which --model, --approve, --system and limits would be for")
+	flags.StringVar(&o.whenBusy, "when-busy", string(schemas.BusyReject), "while the session runs another task: reject, queue (wait for its end) or steer (join it)")
+	flags.StringVar(&o.view, "view", viewStream, "stream shows everything as it comes, turns what each turn came to")
+	flags.BoolVar(&o.json, "json", false, "print every message of the stream, or event of the turns, one JSON object a line")
+}
+
+// usdFlag is an amount of money; empty for none.
+type usdFlag schemas.USD
+
+// Set implements [pflag.Value].
+func (u *usdFlag) Set(s string) error {
+	amount, err := schemas.ParseUSD(s)
+	*u = usdFlag(amount)
+	return err
+}
+
+// String implements [pflag.Value].
+func (u *usdFlag) String() string {
+	if *u == 0 {
+		return ""
+	}
+	return schemas.USD(*u).String()
+}
+
+// Type implements [pflag.Value].
+func (u *usdFlag) Type() string { return "USD" }
 
 // readPrompt is the argument itself, or standard input for "-". What is over the limit is cut off
 // here, and refused by the server.
@@ -143,9 +169,6 @@ func (o *runOptions) run(ctx context.Context, prompt string, c console) (err err
 		return err
 	}
 	api := o.server.api()
-	if api != nil && o.stack.policy.File != "" {
-		return cli.Usage("--policy is for an engine in this process; give it to the engines behind the server instead")
-	}
 	if api == nil {
 		if o.stack.log, err = cli.Logger(o.logs, c.err); err != nil {
 			return err

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
-	"github.com/spf13/pflag"
 
 	"braid/bus"
 	"braid/engine"
@@ -23,39 +22,12 @@ import (
 	"braid/trace"
 )
 
-// envData is the environment variable of the data directory.
-const envData = "BRAID_DATA"
-
 // stackOptions say how to run everything in one process.
 type stackOptions struct {
-	data   string
-	sync   string
+	cli.StackFlags
 	listen string
 	token  string
-	models cli.ModelFlags
-	policy cli.PolicyFlag
-	live   cli.LiveTTL
 	log    zerolog.Logger
-}
-
-func (o *stackOptions) register(flags *pflag.FlagSet, sync string) {
-	flags.StringVar(&o.data, "data", "", "directory for streams and traces, one process at a time (env "+envData+", default ~/.braid)")
-	flags.StringVar(&o.sync, "sync", sync, "when writes reach the disk: always, or a duration; at a power loss that much is gone")
-	o.models.Register(flags)
-	o.policy.Register(flags)
-	o.live.Register(flags)
-}
-
-// dataDir is where streams and traces are kept.
-func (o *stackOptions) dataDir() (string, error) {
-	if dir := cmp.Or(o.data, os.Getenv(envData)); dir != "" {
-		return dir, nil
-	}
-	home, err := os.UserHomeDir()
-	if err != nil {
-		return "", fmt.Errorf("no --data given: %w", err)
-	}
-	return filepath.Join(home, ".braid"), nil
 }
 
 // parseSync reads --sync.
@@ -82,15 +54,15 @@ type stack struct {
 
 // startStack starts everything, in the order in which one needs the other.
 func startStack(ctx context.Context, o stackOptions) (_ *stack, err error) {
-	dir, err := o.dataDir()
+	dir, err := o.DataDir()
 	if err != nil {
 		return nil, err
 	}
-	rules, err := o.policy.Load()
+	rules, err := o.Policy.Load()
 	if err != nil {
 		return nil, err
 	}
-	s := &stack{token: cmp.Or(o.token, os.Getenv(cli.EnvToken), cli.NewToken()), fail: make(chan error, 2)}
+	s := &stack{token: cmp.Or(o.token, cli.NewToken()), fail: make(chan error, 2)}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.stop(context.WithoutCancel(ctx)))
@@ -100,11 +72,11 @@ func startStack(ctx context.Context, o stackOptions) (_ *stack, err error) {
 	if err != nil {
 		return nil, err
 	}
-	models, err := o.models.Catalog(os.Getenv, o.log)
+	models, err := o.Models.Catalog(os.Getenv, o.log)
 	if err != nil {
 		return nil, err
 	}
-	prices, err := o.models.PriceList()
+	prices, err := o.Models.PriceList()
 	if err != nil {
 		return nil, err
 	}
@@ -118,7 +90,7 @@ func startStack(ctx context.Context, o stackOptions) (_ *stack, err error) {
 }
 
 func (s *stack) startBroker(o stackOptions, dir string) (*bus.Server, error) {
-	always, interval, err := parseSync(o.sync)
+	always, interval, err := parseSync(o.Sync)
 	if err != nil {
 		return nil, err
 	}
@@ -137,7 +109,7 @@ func (s *stack) startBroker(o stackOptions, dir string) (*bus.Server, error) {
 
 // connect gives a part a connection of its own.
 func (s *stack) connect(ctx context.Context, o stackOptions, server *bus.Server, name string) (*bus.Conn, error) {
-	conn, err := bus.Connect(ctx, bus.Options{Server: server, Name: name, Log: o.log, Topology: bus.Topology{LiveTTL: o.live.Value()}})
+	conn, err := bus.Connect(ctx, bus.Options{Server: server, Name: name, Log: o.log, Topology: bus.Topology{LiveTTL: o.LiveTTL.Value()}})
 	if err != nil {
 		return nil, err
 	}

@@ -35,7 +35,7 @@ func traceExportCommand() *cobra.Command {
 			if api := server.api(); api != nil {
 				return api.copy(cmd.Context(), "/v1/sessions/"+args[0]+"/trace", cmd.OutOrStdout())
 			}
-			dir, err := o.dataDir()
+			dir, err := o.DataDir()
 			if err != nil {
 				return err
 			}
@@ -48,7 +48,8 @@ func traceExportCommand() *cobra.Command {
 		},
 	}
 	server.register(cmd.Flags())
-	cmd.Flags().StringVar(&o.data, "data", "", "data directory (env "+envData+", default ~/.braid)")
+	o.RegisterData(cmd.Flags())
+	cli.Configure(cmd, cli.SectionRun)
 	cmd.Flags().StringVar(&project, "project", "default", "project of the session, with --data")
 	return cmd
 }

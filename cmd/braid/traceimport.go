@@ -67,10 +67,13 @@ func traceImportCommand() *cobra.Command {
 		{"workspace", "workspace", "where tools that touch files run from now on"},
 	} {
 		settings[f.parameter] = flags.String(f.name, "", f.usage)
+		cli.OnlyTyped(flags, f.name) // what a run is told of its session says nothing about a trace
 	}
 	flags.BoolVar(&o.lenient, "lenient", false, "leave out a last line that is torn")
+	cli.OnlyTyped(flags, "lenient")
+	cli.Configure(cmd, cli.SectionRun)
 	o.server.register(flags)
-	o.stack.register(flags, "2s")
+	o.stack.Register(flags, "2s")
 	o.logs.Register(flags)
 	if f := flags.Lookup("log-level"); f != nil {
 		f.DefValue, o.logs.Level = "warn", "warn"

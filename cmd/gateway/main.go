@@ -3,7 +3,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -24,17 +23,8 @@ func main() {
 	os.Exit(code)
 }
 
-type options struct {
-	broker  cli.BrokerFlags
-	logs    cli.LogFlags
-	listen  string
-	token   string
-	project string
-	hosts   []string
-}
-
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	var o options
+	var o cli.GatewayFlags
 	cmd := &cobra.Command{
 		Use:   "gateway",
 		Short: "Serve the HTTP API and the event streams",
@@ -43,35 +33,30 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 			return serve(cmd.Context(), o, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
-	o.broker.Register(cmd.Flags())
-	o.logs.Register(cmd.Flags())
-	cmd.Flags().StringVar(&o.listen, "listen", "127.0.0.1:7300", "address to serve on")
-	cmd.Flags().StringVar(&o.token, "token", "", "bearer token clients must send; better given as env "+cli.EnvToken)
-	cmd.Flags().StringVar(&o.project, "project", "default", "project whose sessions are served")
-	cmd.Flags().StringSliceVar(&o.hosts, "host", nil, "host names, besides loopback, that requests may name")
-	return cli.Execute(ctx, cmd, args, stdout, stderr)
+	o.Register(cmd.Flags())
+	cli.Configure(cmd, cli.SectionGateway)
+	return cli.Execute(ctx, cmd, args, os.Environ(), stdout, stderr)
 }
 
 // serve runs until ctx ends.
-func serve(ctx context.Context, o options, stdout, stderr io.Writer) error {
-	log, err := cli.Logger(o.logs, stderr)
+func serve(ctx context.Context, o cli.GatewayFlags, stdout, stderr io.Writer) error {
+	log, err := cli.Logger(o.Logs, stderr)
 	if err != nil {
 		return err
 	}
-	token := cmp.Or(o.token, os.Getenv(cli.EnvToken))
-	if token == "" {
-		return cli.Usage("a token is required: --token or %s", cli.EnvToken)
+	if o.Token == "" {
+		return cli.Usage("a token is required: --token or %s", cli.EnvName("token"))
 	}
-	conn, err := bus.Connect(ctx, o.broker.Options("braid-gateway", os.Getenv, log))
+	conn, err := bus.Connect(ctx, o.Broker.Options("braid-gateway", log))
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
-	g, err := gateway.New(gateway.Options{Conn: conn, Token: token, Project: o.project, Hosts: o.hosts, Log: log})
+	g, err := gateway.New(gateway.Options{Conn: conn, Token: o.Token, Project: o.Project, Hosts: o.Hosts, Log: log})
 	if err != nil {
 		return err
 	}
-	listener, err := net.Listen("tcp", o.listen)
+	listener, err := net.Listen("tcp", o.Listen)
 	if err != nil {
 		return fmt.Errorf("serve: %w", err)
 	}

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -25,19 +24,8 @@ func main() {
 	os.Exit(code)
 }
 
-type options struct {
-	broker   cli.BrokerFlags
-	logs     cli.LogFlags
-	dir      string
-	pool     string
-	projects []string
-	slots    int
-	drain    time.Duration
-	passEnv  []string
-}
-
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	var o options
+	var o cli.ToolrunnerFlags
 	cmd := &cobra.Command{
 		Use:   "toolrunner",
 		Short: "Run the tool calls of sessions on this machine",
@@ -50,38 +38,31 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 			return serve(cmd.Context(), o, cmd.ErrOrStderr())
 		},
 	}
-	flags := cmd.Flags()
-	o.broker.Register(flags)
-	o.logs.Register(flags)
-	flags.StringVar(&o.dir, "dir", ".", "where commands run, and what a relative workspace is relative to")
-	flags.StringVar(&o.pool, "pool", "default", "the pool to serve; all toolrunners of a pool offer the same tools")
-	flags.StringSliceVar(&o.projects, "project", []string{"default"}, "whose calls to run; may be repeated")
-	flags.IntVar(&o.slots, "slots", 8, "how many calls run at once")
-	flags.DurationVar(&o.drain, "drain", 20*time.Second, "how long running calls may go on when told to stop")
-	flags.StringSliceVar(&o.passEnv, "pass-env", nil, "further environment variables that commands get; those of Braid and NATS never pass")
-	return cli.Execute(ctx, cmd, args, stdout, stderr)
+	o.Register(cmd.Flags())
+	cli.Configure(cmd, cli.SectionToolrunner)
+	return cli.Execute(ctx, cmd, args, os.Environ(), stdout, stderr)
 }
 
 // serve runs until ctx ends, and then until the calls have.
-func serve(ctx context.Context, o options, stderr io.Writer) (err error) {
-	log, err := cli.Logger(o.logs, stderr)
+func serve(ctx context.Context, o cli.ToolrunnerFlags, stderr io.Writer) (err error) {
+	log, err := cli.Logger(o.Logs, stderr)
 	if err != nil {
 		return err
 	}
-	if err := o.check(); err != nil {
+	if err := o.Check(); err != nil {
 		return err
 	}
 	if err := hideEnvironment(); err != nil {
 		return fmt.Errorf("hide the environment from commands: %w", err)
 	}
 	exec, err := toolrunner.NewExec(toolrunner.ExecOptions{
-		Dir: o.dir, Environ: os.Environ(), PassEnv: o.passEnv, Watch: true,
+		Dir: o.Dir, Environ: os.Environ(), PassEnv: o.PassEnv, Watch: true,
 	})
 	if err != nil {
 		return err
 	}
 	defer cli.Close(&err, exec.Close)
-	conn, err := bus.Connect(ctx, o.broker.Options("braid-toolrunner", os.Getenv, log))
+	conn, err := bus.Connect(ctx, o.Broker.Options("braid-toolrunner", log))
 	if ctx.Err() != nil {
 		return nil // told to stop while it waited for the broker
 	}
@@ -90,21 +71,7 @@ func serve(ctx context.Context, o options, stderr io.Writer) (err error) {
 	}
 	defer conn.Close()
 	return toolrunner.Serve(ctx, conn, toolrunner.ServeOptions{
-		Projects: o.projects, Pool: o.pool, Slots: o.slots, Drain: o.drain,
+		Projects: o.Projects, Pool: o.Pool, Slots: o.Slots, Drain: o.Drain,
 		Tools: []toolrunner.Tool{exec.Tool()}, Log: log,
 	})
-}
-
-// check finds what the flags say and can't be, before anything is begun.
-func (o options) check() error {
-	if info, err := os.Stat(o.dir); err != nil || !info.IsDir() {
-		return cli.Usage("--dir %q is no directory", o.dir)
-	}
-	if o.slots < 1 {
-		return cli.Usage("--slots must be 1 or more, not %d", o.slots)
-	}
-	if o.drain < 0 {
-		return cli.Usage("--drain must not be negative")
-	}
-	return nil
 }

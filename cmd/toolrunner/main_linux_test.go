@@ -44,7 +44,7 @@ func start(t *testing.T, b *bustest.Broker, conn *bus.Conn, args ...string) *pro
 		t.Fatal(err)
 	}
 	p := &process{cmd: exec.Command(self, append([]string{"--nats", b.Nodes[0].URL(), "--dir", t.TempDir()}, args...)...)}
-	p.cmd.Env = append(os.Environ(), asToolrunner+"=1", cli.EnvNATSToken+"=hush-hush")
+	p.cmd.Env = append(os.Environ(), asToolrunner+"=1", cli.EnvName("nats-token")+"=hush-hush")
 	p.cmd.Stderr = &p.stderr
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)

@@ -9,39 +9,12 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
-	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 	"go.uber.org/goleak"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-func TestBrokerFlagsPrecedence(t *testing.T) {
-	for why, c := range map[string]struct {
-		args []string
-		env  map[string]string
-		want [3]string // URL, token, credentials
-	}{
-		"nothing given: the default":      {want: [3]string{DefaultNATS, "", ""}},
-		"the environment beats defaults":  {env: map[string]string{EnvNATS: "nats://e", EnvNATSToken: "te", EnvNATSCreds: "ce"}, want: [3]string{"nats://e", "te", "ce"}},
-		"a flag beats the environment":    {args: []string{"--nats=nats://f", "--nats-token=tf", "--nats-creds=cf"}, env: map[string]string{EnvNATS: "nats://e", EnvNATSToken: "te", EnvNATSCreds: "ce"}, want: [3]string{"nats://f", "tf", "cf"}},
-		"each variable stands for itself": {args: []string{"--nats=nats://f"}, env: map[string]string{EnvNATSToken: "te"}, want: [3]string{"nats://f", "te", ""}},
-	} {
-		var f BrokerFlags
-		flags := pflag.NewFlagSet("test", pflag.ContinueOnError)
-		f.Register(flags)
-		if err := flags.Parse(append(c.args, "--connect-wait=7s")); err != nil {
-			t.Fatal(err)
-		}
-		o := f.Options("test", func(name string) string { return c.env[name] }, zerolog.Nop())
-		if got := [3]string{o.URL, o.Token, o.CredsFile}; got != c.want || o.ConnectWait != 7*time.Second || o.Name != "test" {
-			t.Errorf("%s: %q, want %q", why, got, c.want)
-		}
-	}
-}
 
 func TestPriceList(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "prices.yaml")
@@ -49,7 +22,7 @@ func TestPriceList(t *testing.T) {
 		if err := os.WriteFile(file, []byte(list), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		prices, err := (&ModelFlags{Prices: file}).PriceList()
+		prices, err := (&ModelFlags{Prices: Document{Path: file}}).PriceList()
 		return len(prices), err
 	}
 	if n, err := read("shell/demo: {input: 1, output: 2}"); n != 1 || err != nil {
@@ -61,21 +34,21 @@ func TestPriceList(t *testing.T) {
 	if prices, err := (&ModelFlags{}).PriceList(); prices != nil || err != nil {
 		t.Errorf("no list: %v, %v", prices, err)
 	}
-	if _, err := (&ModelFlags{Prices: file + "x"}).PriceList(); !errors.Is(err, os.ErrNotExist) {
+	if _, err := (&ModelFlags{Prices: Document{Path: file + "x"}}).PriceList(); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a list that is not there: %v", err)
 	}
 }
 
 func TestHelpShowsNoSecret(t *testing.T) {
-	t.Setenv(EnvNATSToken, "hush-hush")
+	t.Setenv(EnvName("nats-token"), "hush-hush")
 	var f BrokerFlags
 	var out bytes.Buffer
 	cmd := &cobra.Command{Use: "thing", Run: func(*cobra.Command, []string) {}}
 	f.Register(cmd.Flags())
-	if code := Execute(t.Context(), cmd, []string{"--help"}, &out, &out); code != ExitOK {
+	if code := Execute(t.Context(), cmd, []string{"--help"}, nil, &out, &out); code != ExitOK {
 		t.Errorf("exit code %d", code)
 	}
-	if text := out.String(); strings.Contains(text, "hush-hush") || !strings.Contains(text, EnvNATSToken) {
+	if text := out.String(); strings.Contains(text, "hush-hush") || !strings.Contains(text, EnvName("nats-token")) {
 		t.Errorf("help: %s", text)
 	}
 }
@@ -132,7 +105,7 @@ func TestExecuteExitCodes(t *testing.T) {
 		}}
 		f.Register(cmd.Flags())
 		var stdout, stderr bytes.Buffer
-		got := Execute(t.Context(), cmd, c.args, &stdout, &stderr)
+		got := Execute(t.Context(), cmd, c.args, nil, &stdout, &stderr)
 		if got != c.want || stdout.Len() != 0 || (got == ExitOK) != (stderr.Len() == 0) {
 			t.Errorf("%s: exit code %d, want %d; stdout %q, stderr %q", why, got, c.want, &stdout, &stderr)
 		}
@@ -146,11 +119,11 @@ func TestExecuteUnknownSubcommand(t *testing.T) {
 	root := &cobra.Command{Use: "root"}
 	root.AddCommand(&cobra.Command{Use: "child", RunE: func(*cobra.Command, []string) error { return errors.New("no luck") }})
 	var out bytes.Buffer
-	if code := Execute(t.Context(), root, []string{"chidl"}, &out, &out); code != ExitUsage {
+	if code := Execute(t.Context(), root, []string{"chidl"}, nil, &out, &out); code != ExitUsage {
 		t.Errorf("exit code %d: %s", code, &out)
 	}
 	out.Reset()
-	if code := Execute(t.Context(), root, []string{"child"}, &out, &out); code != ExitFailed || out.String() != "root child: no luck\n" {
+	if code := Execute(t.Context(), root, []string{"child"}, nil, &out, &out); code != ExitFailed || out.String() != "root child: no luck\n" {
 		t.Errorf("exit code %d: %q", code, &out)
 	}
 }

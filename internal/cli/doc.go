@@ -7,13 +7,16 @@
 //		cmd := &cobra.Command{Use: "thing", RunE: func(cmd *cobra.Command, _ []string) error {
 //			log, err := cli.Logger(logs, cmd.ErrOrStderr())
 //			...
-//			conn, err := bus.Connect(cmd.Context(), broker.Options("thing", os.Getenv, log))
+//			conn, err := bus.Connect(cmd.Context(), broker.Options("thing", log))
 //			...
 //		}}
 //		broker.Register(cmd.Flags())
 //		logs.Register(cmd.Flags())
-//		return cli.Execute(ctx, cmd, args, stdout, stderr)
+//		cli.Configure(cmd, cli.SectionGateway)
+//		return cli.Execute(ctx, cmd, args, os.Environ(), stdout, stderr)
 //	}
 //
-// A flag wins over its environment variable, and that over the default.
+// [Configure] gives each flag two more places where it can be said, under names that follow from its
+// own: an environment variable and a key of a YAML file. The flag wins over the variable, that over
+// the file, and the file over the default. An error names the place where a value comes from.
 package cli

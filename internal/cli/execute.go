@@ -35,8 +35,9 @@ func (e *UsageError) Unwrap() error { return e.err }
 
 // Execute runs a command and returns the process's exit code. An error is one line on stderr; a
 // usage error is followed by where to find help. The command's own output goes to stdout.
-// Execute uses the command's PersistentPreRun; no command may have another.
-func Execute(ctx context.Context, cmd *cobra.Command, args []string, stdout, stderr io.Writer) int {
+// environ, as [os.Environ] has it, and a file say what the command line does not, if the command wants
+// them to (see [Configure]). Execute uses the command's PersistentPreRunE; no command may have another.
+func Execute(ctx context.Context, cmd *cobra.Command, args, environ []string, stdout, stderr io.Writer) int {
 	cmd.SetArgs(args)
 	cmd.SetOut(stdout)
 	cmd.SetErr(stderr)
@@ -44,16 +45,23 @@ func Execute(ctx context.Context, cmd *cobra.Command, args []string, stdout, std
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &UsageError{err} })
 	// What fails before a command's own code has begun was never more than a command line.
 	began := false
-	cmd.PersistentPreRun = func(*cobra.Command, []string) { began = true }
+	cmd.PersistentPreRunE = func(ran *cobra.Command, _ []string) error {
+		if err := resolve(ran, environ); err != nil {
+			return err
+		}
+		began = true
+		return nil
+	}
 	ran, err := cmd.ExecuteContextC(ctx)
 	if err == nil {
 		return ExitOK
 	}
-	fmt.Fprintf(stderr, "%s: %v\n", ran.CommandPath(), err)
 	var usage *UsageError
 	if began && !errors.As(err, &usage) {
+		fmt.Fprintf(stderr, "%s: %v\n", ran.CommandPath(), err)
 		return ExitFailed
 	}
+	fmt.Fprintf(stderr, "%s: %v%s\n", ran.CommandPath(), err, origins(ran.Flags(), err.Error()))
 	fmt.Fprintf(stderr, "%s --help says more\n", ran.CommandPath())
 	return ExitUsage
 }

@@ -3,7 +3,6 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 
 	"github.com/rs/zerolog"
@@ -18,36 +17,36 @@ import (
 
 // ModelFlags say which models sessions may run on, and what these cost.
 type ModelFlags struct {
-	// File names a YAML file of providers, see [ParseProviders].
-	File string
+	// File holds providers, see [ParseProviders].
+	File Document
 	// OpenAI lists providers as NAME=BASE_URL, for which no file is needed.
 	OpenAI []string
 	// Scripts is a directory of YAML files, each a model of the provider "scripted".
 	Scripts string
-	// Prices is a YAML file of prices, see [engine.ParsePrices].
-	Prices string
+	// Prices holds prices, see [engine.ParsePrices].
+	Prices Document
 }
 
 // Register adds the flags to a command.
 func (f *ModelFlags) Register(flags *pflag.FlagSet) {
-	flags.StringVar(&f.File, "models", "", "YAML file of model providers")
+	flags.Var(&f.File, "models", "YAML file of model providers")
 	flags.StringArrayVar(&f.OpenAI, "openai", nil, "NAME=BASE_URL of an OpenAI-compatible provider; its models are NAME/..., its key is in NAME_API_KEY")
 	flags.StringVar(&f.Scripts, "scripts", "", "directory of scripted models: NAME.yaml is scripted/NAME")
-	flags.StringVar(&f.Prices, "prices", "", "YAML file of what models cost, in US dollars per million tokens")
+	flags.Var(&f.Prices, "prices", "YAML file of what models cost, in US dollars per million tokens")
 }
 
 // PriceList reads the prices; none if no file was named.
 func (f *ModelFlags) PriceList() (engine.Prices, error) {
-	if f.Prices == "" {
+	if !f.Prices.Given() {
 		return nil, nil
 	}
-	data, err := os.ReadFile(f.Prices)
+	data, err := f.Prices.Read()
 	if err != nil {
-		return nil, fmt.Errorf("read the price list: %w", err)
+		return nil, fmt.Errorf("the price list: %w", err)
 	}
 	prices, err := engine.ParsePrices(data)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", f.Prices, err)
+		return nil, fmt.Errorf("%s: %w", f.Prices.Path, err)
 	}
 	return prices, nil
 }
@@ -79,9 +78,12 @@ func (f *ModelFlags) Catalog(getenv func(string) string, log zerolog.Logger) (*l
 // providers reads what file and flags configure.
 func (f *ModelFlags) providers() ([]ProviderConfig, error) {
 	var configured []ProviderConfig
-	if f.File != "" {
-		var err error
-		if configured, err = LoadProviders(f.File); err != nil {
+	if f.File.Given() {
+		data, err := f.File.Read()
+		if err != nil {
+			return nil, fmt.Errorf("the models: %w", err)
+		}
+		if configured, err = ParseProviders(f.File.Path, data); err != nil {
 			return nil, err
 		}
 	}

@@ -45,7 +45,7 @@ func file(t *testing.T, content string) string {
 func TestModelFlags(t *testing.T) {
 	env := map[string]string{"OPENAI_API_KEY": "sk-one", "LAN_SECRET": "two"}
 	getenv := func(name string) string { return env[name] }
-	f := ModelFlags{File: file(t, providersFile), OpenAI: []string{"local=http://127.0.0.1:1/v1"}}
+	f := ModelFlags{File: Document{Path: file(t, providersFile)}, OpenAI: []string{"local=http://127.0.0.1:1/v1"}}
 	var log bytes.Buffer
 	c, err := f.Catalog(getenv, zerolog.New(&log))
 	if err != nil {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net"
 	"net/url"
-	"os"
 	"strings"
 	"time"
 
@@ -65,15 +64,6 @@ type ModelConfig struct {
 	Body map[string]any `yaml:"body"`
 }
 
-// LoadProviders reads a file of providers.
-func LoadProviders(file string) ([]ProviderConfig, error) {
-	data, err := os.ReadFile(file)
-	if err != nil {
-		return nil, fmt.Errorf("read providers: %w", err)
-	}
-	return ParseProviders(file, data)
-}
-
 // ParseProviders reads providers as YAML; file is its name in errors, which name the line and never
 // show it: a key may stand there by mistake. Unknown and repeated keys are errors.
 func ParseProviders(file string, data []byte) (_ []ProviderConfig, err error) {
@@ -88,7 +78,7 @@ func ParseProviders(file string, data []byte) (_ []ProviderConfig, err error) {
 	}
 	var f ProvidersFile
 	if err := yaml.UnmarshalWithOptions(data, &f, yaml.Strict()); err != nil {
-		return nil, yamlError(file, err)
+		return nil, yamlError(file, "this is not the YAML of model providers", err)
 	}
 	names := map[string]bool{}
 	for i, p := range f.Providers {
@@ -102,17 +92,6 @@ func ParseProviders(file string, data []byte) (_ []ProviderConfig, err error) {
 		names[p.Name] = true
 	}
 	return f.Providers, nil
-}
-
-func yamlError(file string, err error) error {
-	line, message := 1, "this is not the YAML of model providers"
-	if at, ok := errors.AsType[yaml.Error](err); ok {
-		message = at.GetMessage()
-		if tk := at.GetToken(); tk != nil {
-			line = tk.Position.Line
-		}
-	}
-	return fmt.Errorf("%s:%d: %s", file, line, message)
 }
 
 // check looks for what is wrong in itself. Its errors begin with the field.

@@ -5,9 +5,6 @@ import (
 	"encoding/hex"
 )
 
-// EnvToken is the environment variable of the gateway's bearer token.
-const EnvToken = "BRAID_TOKEN"
-
 // NewToken makes a token that nobody guesses: 192 random bits.
 func NewToken() string {
 	var b [24]byte

@@ -1,0 +1,39 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"braid/internal/cli"
+)
+
+func configCommand() *cobra.Command {
+	cmd := configOf(cli.SectionDev, new(cli.DevFlags).Register)
+	cmd.Use, cmd.Short = "config [COMMAND] [flags of the command]", "Print the settings in force, and where each comes from"
+	cmd.Long = "Prints what a command would run with, given these flags, this environment and this file: one of\n" +
+		"engine, toolrunner, gateway, dev (which is meant if none is named) and run. What it prints is a\n" +
+		"configuration file, but for secrets, which are masked, and files that are part of another.\n" +
+		"Nothing is started, and no value is checked beyond its type."
+	cmd.Example = "  braid config gateway --config /etc/braid.yaml"
+	cmd.AddCommand(
+		configOf(cli.SectionEngine, new(cli.EngineFlags).Register),
+		configOf(cli.SectionToolrunner, new(cli.ToolrunnerFlags).Register),
+		configOf(cli.SectionGateway, new(cli.GatewayFlags).Register),
+		configOf(cli.SectionDev, new(cli.DevFlags).Register),
+		configOf(cli.SectionRun, new(runOptions).register),
+	)
+	return cmd
+}
+
+// configOf prints the settings of one command.
+func configOf(section string, register func(*pflag.FlagSet)) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   section,
+		Short: "Print the settings of " + section,
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cli.InForce(cmd, cmd.OutOrStdout()) },
+	}
+	register(cmd.Flags())
+	cli.Configure(cmd, section)
+	return cmd
+}

@@ -1,0 +1,24 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"braid/internal/cli"
+)
+
+// A configuration file is read, in full, before anything is begun.
+func TestConfiguration(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "c.yaml")
+	if err := os.WriteFile(file, []byte("log-level: warn\nengine:\n  log-level: loud\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	code := run(t.Context(), []string{"--config", file}, &out, &out)
+	if says := "--log-level is from " + file + ":3"; code != cli.ExitUsage || !strings.Contains(out.String(), says) {
+		t.Errorf("exit code %d, want %q in: %s", code, says, &out)
+	}
+}

@@ -1,0 +1,92 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"regexp"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// InForce prints the flags of a command as a configuration file, and where each value comes from.
+// Secrets are masked. It is called by the command's own code, when [Execute] has found the values.
+func InForce(cmd *cobra.Command, w io.Writer) error {
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		switch {
+		case !configurable(f):
+		case f.Value.String() == "":
+			fmt.Fprintf(table, "# %s:\t# not set\n", f.Name)
+		default:
+			fmt.Fprintf(table, "%s: %s\t# %s\n", f.Name, shown(f), Source(f))
+		}
+	})
+	return table.Flush()
+}
+
+// shown is the value of a flag as YAML, without its secrets.
+func shown(f *pflag.Flag) string {
+	if list, ok := f.Value.(pflag.SliceValue); ok {
+		values := slices.Clone(list.GetSlice())
+		for i, v := range values {
+			values[i] = quoted(masked(f.Name, v))
+		}
+		return "[" + strings.Join(values, ", ") + "]"
+	}
+	text := masked(f.Name, f.Value.String())
+	if _, ok := f.Value.(*Document); ok && text == "{...}" {
+		return text
+	}
+	return quoted(text)
+}
+
+// simple is text that YAML takes for itself anywhere, and secrets what of a URL must not be shown.
+var (
+	simple        = regexp.MustCompile(`^[\w./~][\w./~:@+-]*$`)
+	secretUser    = regexp.MustCompile(`://[^/@\s]*@`)
+	secretInQuery = regexp.MustCompile(`([?&](?:token|key|api_key)=)[^&\s]*`)
+)
+
+func quoted(text string) string {
+	if simple.MatchString(text) && !strings.HasSuffix(text, ":") {
+		return text
+	}
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`, "\t", `\t`).Replace(text) + `"`
+}
+
+// mask stands for a secret.
+const mask = "***"
+
+// masked takes out of a value what others must not see.
+func masked(name, text string) string {
+	if text != "" && (name == "token" || strings.HasSuffix(name, "-token")) {
+		return mask
+	}
+	text = secretUser.ReplaceAllString(text, "://"+mask+"@")
+	return secretInQuery.ReplaceAllString(text, "${1}"+mask)
+}
+
+// mentioned is a flag in a message for people.
+var mentioned = regexp.MustCompile(`--[a-z][a-z-]*`)
+
+// origins says of the flags that a message names where they were given, if not on the command line.
+func origins(flags *pflag.FlagSet, message string) string {
+	var said []string
+	for _, name := range mentioned.FindAllString(message, -1) {
+		f := flags.Lookup(strings.TrimPrefix(name, "--"))
+		if f == nil || len(f.Annotations[sourceKey]) == 0 {
+			continue
+		}
+		if text := name + " is from " + Source(f); !slices.Contains(said, text) {
+			said = append(said, text)
+		}
+	}
+	if len(said) == 0 {
+		return ""
+	}
+	return " (" + strings.Join(said, ", ") + ")"
+}
