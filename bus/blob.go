@@ -79,26 +79,26 @@ func frameOfBlob(name string) (ref schemas.SessionRef, fence, n uint64, ok bool)
 // putBlob stores a blob under a name that was never used before. It returns once the broker has
 // acknowledged all of it.
 func (c *Conn) putBlob(ctx context.Context, name string, data []byte) error {
-	return c.putObject(ctx, name, bytes.NewReader(data))
+	return c.putObject(ctx, name, bytes.NewReader(data), nil)
 }
 
 // blobChunk is the size of the messages an object is cut into. The broker must take it.
 const blobChunk = 128 << 10
 
 // putObject stores what r holds as an object of the bucket, chunk by chunk, each acknowledged
-// before the next. It tries each as long as ctx allows; an error of r ends it. The object exists
-// when its description is stored, which is last. The client library's own Put publishes without
+// before the next. It tries each as long as ctx allows, unless final says that a refusal is; an error
+// of r ends it. The object exists when its description is stored, which is last. The client library's own Put publishes without
 // waiting, and leaves a goroutine behind when it is done too soon.
-func (c *Conn) putObject(ctx context.Context, name string, r io.Reader) error {
-	info, err := c.putChunks(ctx, name, r)
+func (c *Conn) putObject(ctx context.Context, name string, r io.Reader, final func(error) bool) error {
+	info, err := c.putChunks(ctx, name, r, final)
 	if err != nil {
 		return err
 	}
-	return c.putObjectInfo(ctx, info)
+	return c.putObjectInfo(ctx, info, final)
 }
 
 // putChunks stores what r holds, and returns the description that makes an object of it.
-func (c *Conn) putChunks(ctx context.Context, name string, r io.Reader) (info jetstream.ObjectInfo, err error) {
+func (c *Conn) putChunks(ctx context.Context, name string, r io.Reader, final func(error) bool) (info jetstream.ObjectInfo, err error) {
 	info = jetstream.ObjectInfo{
 		ObjectMeta: jetstream.ObjectMeta{Name: name, Opts: &jetstream.ObjectMetaOptions{ChunkSize: blobChunk}},
 		Bucket:     bucketBlobs, NUID: newNonce(),
@@ -123,7 +123,7 @@ func (c *Conn) putChunks(ctx context.Context, name string, r io.Reader) (info je
 			m := nats.NewMsg(chunks)
 			m.Data = chunk[:n]
 			m.Header.Set(headerMsgID, fmt.Sprintf("%s.%d", info.NUID, info.Chunks))
-			if _, err := c.publishRetry(ctx, m, nil); err != nil {
+			if _, err := c.publishRetry(ctx, m, final); err != nil {
 				return info, fmt.Errorf("store blob %s: %w", name, err)
 			}
 		}
@@ -154,7 +154,7 @@ func (c *Conn) dropChunks(ctx context.Context, info jetstream.ObjectInfo) {
 }
 
 // putObjectInfo stores the description of an object whose chunks are stored.
-func (c *Conn) putObjectInfo(ctx context.Context, info jetstream.ObjectInfo) error {
+func (c *Conn) putObjectInfo(ctx context.Context, info jetstream.ObjectInfo, final func(error) bool) error {
 	data, err := schemas.EncodeJSON(info)
 	if err != nil {
 		return fmt.Errorf("store blob %s: %w", info.Name, err)
@@ -163,7 +163,7 @@ func (c *Conn) putObjectInfo(ctx context.Context, info jetstream.ObjectInfo) err
 	m.Data = data
 	m.Header.Set(headerRollup, "sub")
 	m.Header.Set(headerMsgID, info.NUID)
-	if _, err := c.publishRetry(ctx, m, nil); err != nil {
+	if _, err := c.publishRetry(ctx, m, final); err != nil {
 		return fmt.Errorf("store blob %s: %w", info.Name, err)
 	}
 	return nil
@@ -180,6 +180,15 @@ const (
 	// blobPatience is how long a blob is asked for that isn't found: a replica may be behind.
 	blobPatience = 3 * time.Second
 )
+
+// getBounded is getBlob for one that anybody may have stored. It fails with [schemas.CodeTooLarge], before
+// the blob is read, when it has more than so many bytes.
+func (c *Conn) getBounded(ctx context.Context, name string, most uint64) ([]byte, error) {
+	if info, err := c.blobs.GetInfo(ctx, name); err == nil && info.Size > most {
+		return nil, schemas.Errorf(schemas.CodeTooLarge, "blob %s has %d bytes, the limit is %d", name, info.Size, most)
+	}
+	return c.getBlob(ctx, name)
+}
 
 // getBlob reads a blob. It fails with ErrBlobMissing when the blob stays absent.
 func (c *Conn) getBlob(ctx context.Context, name string) ([]byte, error) {

@@ -1,6 +1,7 @@
 package bus
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"strings"
@@ -24,21 +25,21 @@ const (
 // sealBody puts the body of a message about a call into the message or, over the broker's max
 // payload, into a blob of the session under a name used once, which the message then names.
 func (c *Conn) sealBody(ctx context.Context, m *nats.Msg, ref schemas.SessionRef, call string, body []byte) error {
-	return c.seal(ctx, m, sessionBlobs(ref)+bodyMark+call, body)
+	return c.seal(ctx, m, sessionBlobs(ref)+bodyMark+call, body, nil)
 }
 
-// sealCommand does the same for a command.
-func (c *Conn) sealCommand(ctx context.Context, m *nats.Msg, cmd schemas.Command, body []byte) error {
-	return c.seal(ctx, m, sessionBlobs(cmd.Session)+commandMark+cmd.ID, body)
+// sealCommand does the same for a command; final tells which refusals of the broker are.
+func (c *Conn) sealCommand(ctx context.Context, m *nats.Msg, cmd schemas.Command, body []byte, final func(error) bool) error {
+	return c.seal(ctx, m, sessionBlobs(cmd.Session)+commandMark+cmd.ID, body, final)
 }
 
-func (c *Conn) seal(ctx context.Context, m *nats.Msg, name string, body []byte) error {
+func (c *Conn) seal(ctx context.Context, m *nats.Msg, name string, body []byte, final func(error) bool) error {
 	if int64(len(body)) <= c.nc.MaxPayload()-headerRoom {
 		m.Data = body
 		return nil
 	}
 	name += "." + randomID()
-	if err := c.putBlob(ctx, name, body); err != nil {
+	if err := c.putObject(ctx, name, bytes.NewReader(body), final); err != nil {
 		return fmt.Errorf("store a body of %d bytes: %w", len(body), err)
 	}
 	m.Header.Set(headerBody, name)

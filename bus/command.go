@@ -73,8 +73,8 @@ func (c *Conn) sendCommand(ctx context.Context, cmd schemas.Command, reply strin
 		return Receipt{}, fmt.Errorf("send command: %w", err)
 	}
 	m := nats.NewMsg(commandSubject(cmd.Session, laneOf(cmd.Type)))
-	if err := c.sealCommand(ctx, m, cmd, body); err != nil {
-		return Receipt{}, unavailable("the broker did not take the command's body", err)
+	if err := c.sealCommand(ctx, m, cmd, body, final); err != nil {
+		return Receipt{}, notStored(ctx, "the command's body", err)
 	}
 	// The broker's memory of ids spans the whole stream: an id is one session's own.
 	m.Header.Set(headerMsgID, cmd.Session.Project+"."+cmd.Session.ID+"."+cmd.ID)
@@ -85,11 +85,8 @@ func (c *Conn) sendCommand(ctx context.Context, cmd schemas.Command, reply strin
 		m.Header.Set(headerCommandReply, reply)
 	}
 	ack, err := c.publishRetry(ctx, m, final)
-	if errors.Is(err, ErrStorageFull) && ctx.Err() == nil {
-		return Receipt{}, fmt.Errorf("%w: %w", schemas.Errorf(schemas.CodeStorageFull, "the broker has no room for the command"), err)
-	}
 	if err != nil {
-		return Receipt{}, unavailable("the broker did not accept the command", err)
+		return Receipt{}, notStored(ctx, "the command", err)
 	}
 	receipt := Receipt{Sequence: ack.Sequence, Duplicate: ack.Duplicate}
 	if ack.Duplicate {
@@ -231,6 +228,14 @@ func randomID() string {
 	var b [16]byte
 	rand.Read(b[:])
 	return hex.EncodeToString(b[:])
+}
+
+// notStored is an error that says why something that was sent is not stored.
+func notStored(ctx context.Context, what string, cause error) error {
+	if errors.Is(cause, ErrStorageFull) && ctx.Err() == nil {
+		return fmt.Errorf("%w: %w", schemas.Errorf(schemas.CodeStorageFull, "the broker has no room for %s", what), cause)
+	}
+	return unavailable("the broker did not accept "+what, cause)
 }
 
 // unavailable is an error of code CodeUnavailable that keeps its cause.

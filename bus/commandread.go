@@ -231,10 +231,7 @@ func (c *Conn) openCommand(ctx context.Context, ref schemas.SessionRef, m stored
 const maxCommandBody = 2*schemas.MaxInput + 1<<20
 
 func (c *Conn) commandBody(ctx context.Context, name string) ([]byte, error) {
-	if info, err := c.blobs.GetInfo(ctx, name); err == nil && info.Size > maxCommandBody {
-		return nil, schemas.Errorf(schemas.CodeTooLarge, "the command has %d bytes, the limit is %d", info.Size, maxCommandBody)
-	}
-	body, err := c.getBlob(ctx, name)
+	body, err := c.getBounded(ctx, name, maxCommandBody)
 	if errors.Is(err, ErrBlobMissing) {
 		return nil, schemas.Errorf(schemas.CodeInternal, "the command's body is lost")
 	}

@@ -20,13 +20,21 @@ import (
 // traceMark begins the last part of the names of such objects; a digest follows.
 const traceMark = "trace."
 
+// maxTrace bounds what is read of a trace, in bytes.
+const maxTrace = 128 << 20
+
 // PutTrace stores a trace for the import of a session and returns the name for the command. An
-// error of r ends it, and nothing stays behind.
+// error of r ends it, and nothing stays behind; it is [schemas.CodeStorageFull] at once if the broker
+// has no room.
 func (c *Conn) PutTrace(ctx context.Context, ref schemas.SessionRef, r io.Reader) (name string, err error) {
 	if err := ref.Validate(); err != nil {
 		return "", err
 	}
-	info, err := c.putChunks(ctx, sessionBlobs(ref)+traceMark, r)
+	final := standsFull()
+	info, err := c.putChunks(ctx, sessionBlobs(ref)+traceMark, r, final)
+	if errors.Is(err, ErrStorageFull) {
+		err = notStored(ctx, "the trace", err)
+	}
 	if err != nil {
 		return "", err
 	}
@@ -39,16 +47,16 @@ func (c *Conn) PutTrace(ctx context.Context, ref schemas.SessionRef, r io.Reader
 		c.dropChunks(ctx, info) // it is there, and may be being read
 		return info.Name, nil
 	}
-	return info.Name, c.putObjectInfo(ctx, info)
+	return info.Name, c.putObjectInfo(ctx, info, final)
 }
 
 // ReadTrace returns a trace that [Conn.PutTrace] has stored. It fails with [ErrBlobMissing] when it
-// is gone, or was never the session's.
+// is gone, or was never the session's, and with [schemas.CodeTooLarge] over 128 MiB.
 func (c *Conn) ReadTrace(ctx context.Context, ref schemas.SessionRef, name string) ([]byte, error) {
 	if !strings.HasPrefix(name, sessionBlobs(ref)+traceMark) {
 		return nil, fmt.Errorf("%.200q is no trace of session %s: %w", name, ref, ErrBlobMissing)
 	}
-	return c.getBlob(ctx, name)
+	return c.getBounded(ctx, name, maxTrace)
 }
 
 // DropTrace removes a trace whose import has its outcome.

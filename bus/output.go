@@ -20,7 +20,7 @@ func (c *Conn) KeepOutput(ctx context.Context, ref schemas.SessionRef, call stri
 	}
 	name := sessionBlobs(ref) + "output." + randomID()
 	for try := 0; ; try++ {
-		err := c.putObject(ctx, name, text)
+		err := c.putObject(ctx, name, text, nil)
 		if err == nil {
 			return name, nil
 		}

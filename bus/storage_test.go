@@ -44,6 +44,15 @@ func TestCase_B18_StorageFull(t *testing.T) {
 	if _, _, err := c.SendAndWait(testContext(t), command, time.Hour); !errors.Is(err, &schemas.Error{Code: schemas.CodeStorageFull}) {
 		t.Errorf("a command: %v", err)
 	}
+	if _, _, err := c.SendAndWait(testContext(t), pictures(ref, "large", 1, 3<<20), time.Hour); !errors.Is(err, &schemas.Error{Code: schemas.CodeStorageFull}) {
+		t.Errorf("a command with a body beside it: %v", err)
+	}
+	if _, err := c.PutTrace(testContext(t), ref, strings.NewReader(strings.Repeat("x", 3<<20))); !errors.Is(err, &schemas.Error{Code: schemas.CodeStorageFull}) {
+		t.Errorf("a trace: %v", err)
+	}
+	if names, err := c.BlobNames(testContext(t), ref); err != nil || len(names) != 0 {
+		t.Errorf("something of them is stored: %v, %v", names, err)
+	}
 	if err := c.DeleteSession(testContext(t), ref, "gateway"); err != nil {
 		t.Fatalf("delete: %v", err)
 	}

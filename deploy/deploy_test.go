@@ -122,6 +122,7 @@ func TestUsersCanDoTheirWork(t *testing.T) {
 	if got := nextText(ctx, t, follower); got != large {
 		t.Errorf("gateway: read a text of %d bytes, want %d", len(got), len(large))
 	}
+	must(t, "engine: sweep blobs", second(engine.SweepBlobs(ctx, bus.Sweep{Before: time.Now().Add(time.Hour)})))
 	must(t, "engine: schedule", engine.Schedule(ctx, session, "call1", time.Now().Add(time.Hour), schemas.Command{ID: "d1", Type: schemas.CommandAbort, Session: session}))
 	must(t, "engine: unschedule", engine.Unschedule(ctx, session, "call1"))
 

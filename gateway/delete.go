@@ -20,13 +20,12 @@ func (g *Gateway) deleteSession(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	values := r.URL.Query()
-	force := values.Get("force")
-	if values.Has("force") && force != "true" && force != "false" {
-		return &schemas.Error{Code: schemas.CodeInvalid, Field: "force", Message: "force must be true or false"}
+	force, err := flagParameter("force", r.URL.Query().Get("force"))
+	if err != nil {
+		return err
 	}
 	err = g.accept(w, r, schemas.Command{
-		Type: schemas.CommandDelete, Session: ref, Delete: &schemas.DeleteBody{Force: force == "true"},
+		Type: schemas.CommandDelete, Session: ref, Delete: &schemas.DeleteBody{Force: force},
 	})
 	if errors.Is(err, &schemas.Error{Code: schemas.CodeDeleted}) {
 		w.WriteHeader(http.StatusNoContent)

@@ -1,10 +1,12 @@
 package gateway
 
 import (
+	"context"
 	"errors"
 	"io"
 	"mime"
 	"net/http"
+	"os"
 	"strconv"
 	"time"
 
@@ -48,8 +50,10 @@ func (g *Gateway) importSession(w http.ResponseWriter, r *http.Request) error {
 	if err := http.NewResponseController(w).SetReadDeadline(time.Now().Add(traceArrive)); err != nil {
 		g.log.Debug().Err(err).Msg("an import gets no more time than any request")
 	}
+	arriving, cancel := context.WithTimeout(r.Context(), traceArrive)
+	defer cancel()
 	trace := newTraceReader(http.MaxBytesReader(w, r.Body, maxTrace), lenient)
-	if cmd.Import.Trace, err = g.conn.PutTrace(r.Context(), ref, trace); err != nil {
+	if cmd.Import.Trace, err = g.conn.PutTrace(arriving, ref, trace); err != nil {
 		return traceRefused(err)
 	}
 	outcome, receipt, err := g.conn.SendAndWait(r.Context(), cmd, max(g.o.CommandWait, traceWait))
@@ -92,17 +96,6 @@ func jsonLines(contentType string) bool {
 	return err == nil && (media == "application/x-ndjson" || media == "application/jsonl")
 }
 
-func flagParameter(name, value string) (bool, error) {
-	if value == "" {
-		return false, nil
-	}
-	on, err := strconv.ParseBool(value)
-	if err != nil {
-		return false, &schemas.Error{Code: schemas.CodeInvalid, Field: name, Message: name + " must be true or false"}
-	}
-	return on, nil
-}
-
 // traceRefused is what a client gets for a trace that was not stored.
 func traceRefused(err error) error {
 	var tooLarge *http.MaxBytesError
@@ -111,6 +104,8 @@ func traceRefused(err error) error {
 	switch {
 	case errors.As(err, &tooLarge):
 		return schemas.Errorf(schemas.CodeTooLarge, "the trace is over the limit of %d bytes", maxTrace)
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return schemas.Errorf(schemas.CodeInvalid, "the trace did not come within %s", traceArrive)
 	case errors.As(err, &line) && errors.As(line.Err, &known):
 		return &schemas.Error{Code: schemas.CodeInvalid, Field: "line " + strconv.Itoa(line.Line), Message: line.Error()}
 	case errors.As(err, &line):

@@ -107,6 +107,17 @@ func pageLimit(values url.Values, usual, most int) (int, error) {
 	return n, nil
 }
 
+// flagParameter reads "true" or "false"; an empty value is false.
+func flagParameter(name, value string) (bool, error) {
+	switch value {
+	case "", "false":
+		return false, nil
+	case "true":
+		return true, nil
+	}
+	return false, &schemas.Error{Code: schemas.CodeInvalid, Field: name, Message: name + " must be true or false"}
+}
+
 // cursorParameter parses a cursor; an empty one is the zero cursor. Errors name the parameter.
 func cursorParameter(name, value string) (schemas.Cursor, error) {
 	if value == "" {
