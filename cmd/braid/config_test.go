@@ -41,6 +41,23 @@ func TestEveryFlagInEveryPlace(t *testing.T) {
 	}
 }
 
+// Whoever looks for a setting finds it in the documents, under its name.
+func TestEveryFlagIsDocumented(t *testing.T) {
+	text, err := os.ReadFile("../../docs/operations.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(text), "\n## Configuration\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	for _, cmd := range configCommand().Commands() {
+		cmd.Flags().VisitAll(func(f *pflag.Flag) {
+			if f.Name != "help" && !strings.Contains(section, "`--"+f.Name+"`") && !strings.Contains(section, "`--"+f.Name+" ") {
+				t.Errorf("the configuration section of docs/operations.md does not name --%s of %s", f.Name, cmd.Name())
+			}
+		})
+	}
+}
+
 func checkPlaces(t *testing.T, section string, f *pflag.Flag) {
 	value, ok := samples[f.Value.Type()]
 	if !ok {
