@@ -120,7 +120,7 @@ func (w *world) startTools(conn *bus.Conn) error {
 }
 
 func (w *world) startGateway(conn *bus.Conn) error {
-	g, err := gateway.New(gateway.Options{Conn: conn, Token: token, Log: zerolog.Nop(), ShutdownWait: time.Second})
+	g, err := gateway.New(gateway.Options{Conn: conn, Token: token, Log: zerolog.Nop(), ShutdownWait: time.Second, Linger: 10 * time.Millisecond})
 	if err != nil {
 		return err
 	}
@@ -156,6 +156,11 @@ func (w *world) stop() error {
 // newWorld is startWorld for a test. Scripts are models of the provider "scripted".
 func newWorld(t *testing.T, scripts map[string]string) (*world, map[string]*scripted.Script) {
 	t.Helper()
+	return newWorldOf(t, scripts, bus.Topology{})
+}
+
+func newWorldOf(t *testing.T, scripts map[string]string, topology bus.Topology) (*world, map[string]*scripted.Script) {
+	t.Helper()
 	t.Parallel()
 	parsed := map[string]*scripted.Script{}
 	for name, text := range scripts {
@@ -165,7 +170,7 @@ func newWorld(t *testing.T, scripts map[string]string) (*world, map[string]*scri
 		}
 		parsed[name] = s
 	}
-	w, err := startWorld(parsed, bus.Topology{})
+	w, err := startWorld(parsed, topology)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -194,7 +199,7 @@ func (w *world) each(t *testing.T, test func(t *testing.T, c *client.Client)) {
 // testContext bounds a test.
 func testContext(t *testing.T) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	t.Cleanup(cancel)
 	return ctx
 }

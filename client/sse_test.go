@@ -1,0 +1,134 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"time"
+
+	"braid/schemas"
+)
+
+func TestEventReader(t *testing.T) {
+	long := strings.Repeat("x", 3<<20)
+	r := newEventReader(iotest.HalfReader(strings.NewReader(": c\r\n\r\nid: 1\r\nevent:a\r\ndata: {}\r\n\r\nid: 2\n\ndata: " + long + "\n\ndata:half\n")))
+	for _, want := range []rawEvent{{name: "a", id: "1", data: []byte("{}")}, {data: []byte(long)}} {
+		got, err := r.next()
+		if err != nil || got.name != want.name || got.id != want.id || string(got.data) != string(want.data) {
+			t.Errorf("got %.80v %v", got, err)
+		}
+	}
+	if e, err := r.next(); !errors.Is(err, io.EOF) {
+		t.Errorf("half an event: %+v %v", e, err)
+	}
+	if e, err := newEventReader(endless{}).next(); !errors.Is(err, &schemas.Error{Code: schemas.CodeTooLarge}) {
+		t.Errorf("an endless line: %d bytes, %v", len(e.data), err)
+	}
+}
+
+// endless is a line without end.
+type endless struct{}
+
+func (endless) Read(b []byte) (int, error) { return len(b), nil }
+
+func FuzzEventReader(f *testing.F) {
+	f.Add("id: 1\ndata: {}\n\n")
+	f.Add("event: task_state\ndata: {\"state\":\"idle\"}\n\ndata\n\n")
+	f.Add("data: \r\n\r\n:\n\n\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		r := newEventReader(strings.NewReader(text))
+		for {
+			e, err := r.next()
+			if err != nil {
+				if !errors.Is(err, io.EOF) {
+					t.Fatal(err)
+				}
+				return
+			}
+			if strings.ContainsAny(e.name+e.id+string(e.data), "\n") {
+				t.Fatalf("a line in %+v", e)
+			}
+			for _, turns := range []bool{false, true} {
+				var refused *schemas.Error
+				if _, err := decodeEvent(e, turns); err != nil && !errors.As(err, &refused) {
+					t.Fatalf("not an error of ours: %v", err)
+				}
+			}
+		}
+	})
+}
+
+func FuzzPlace(f *testing.F) {
+	for _, s := range []string{"", "e-1.0", "e-1.0.2", "e-1.0.0", "e-1.0.02", "e.-1.0"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		p, err := parsePlace(s)
+		if err == nil && s != "" && p.String() != s {
+			t.Errorf("%q became %q", s, p)
+		}
+	})
+}
+
+// A stream may last as long as it likes, and be taken from as slowly as its reader likes; one that
+// says nothing while it is read is given up, and made again.
+func TestCase_F03_OnlySilenceEndsAStream(t *testing.T) {
+	asked := 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if asked++; asked > 1 {
+			_, _ = io.WriteString(w, "event: session_deleted\ndata: {}\n\n")
+			return
+		}
+		_, _ = io.WriteString(w, "event: task_state\ndata: {\"state\":\"idle\",\"cursor\":\"e-1.0\"}\n\n")
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done() // the connection stays open, and silent
+	}))
+	defer server.Close()
+	transport := HTTP(server.URL, "t").(*httpTransport)
+	if transport.http.Timeout != 0 {
+		t.Errorf("the client gives up after %s, in the middle of whatever it reads", transport.http.Timeout)
+	}
+	transport.silence = 20 * time.Millisecond
+	c := New(transport)
+	defer c.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	states := 0
+	for event, err := range c.Session("s").Stream(ctx, WatchOptions{}) {
+		if err != nil {
+			if !IsCode(err, schemas.CodeDeleted) {
+				t.Error(err)
+			}
+			break
+		}
+		if _, ok := event.(State); ok {
+			states++
+		}
+	}
+	if states != 1 || asked != 2 {
+		t.Errorf("%d states, asked %d times", states, asked)
+	}
+}
+
+// What does not come back is given up.
+func TestGivingUp(t *testing.T) {
+	server := httptest.NewServer(http.NotFoundHandler())
+	url := server.URL
+	server.Close() // nobody listens there
+	c := New(HTTP(url, "t"))
+	defer c.Close()
+	c.pauses = pauses{first: time.Millisecond, longest: 2 * time.Millisecond, tries: 4}
+	if _, err := c.Session("s").Info(context.Background()); !IsCode(err, schemas.CodeUnavailable) {
+		t.Errorf("nobody listens: %v", err)
+	}
+	for _, err := range c.Session("s").Turns(context.Background(), WatchOptions{}) {
+		if !IsCode(err, schemas.CodeUnavailable) {
+			t.Errorf("nobody listens: %v", err)
+		}
+	}
+}
