@@ -5,7 +5,6 @@ package toolrunner
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -145,7 +144,7 @@ func (x *Exec) run(ctx context.Context, call Call, out *Output) Result {
 	if err != nil {
 		return Result{Err: err}
 	}
-	dir, err := x.workspace(call.Workspace)
+	dir, err := WorkspaceDir(x.options.Dir, call.Workspace)
 	if err != nil {
 		return Result{Err: err}
 	}
@@ -183,28 +182,6 @@ func exitResult(state *os.ProcessState) Result {
 		return Result{StopReason: schemas.StopFailed, Note: fmt.Sprintf("[exit code: %d]", code)}
 	}
 	return Result{}
-}
-
-// workspace is the directory to run in. One that is missing is reported, never made: an empty
-// directory in place of a lost one would look to the model as if its work had vanished.
-func (x *Exec) workspace(workspace string) (string, error) {
-	dir := x.options.Dir
-	switch {
-	case filepath.IsAbs(workspace):
-		dir = workspace
-	case workspace != "":
-		dir = filepath.Join(dir, workspace)
-	}
-	info, err := os.Stat(dir)
-	switch {
-	case errors.Is(err, os.ErrNotExist):
-		return "", schemas.Errorf(schemas.CodeNotFound, "the workspace %s does not exist on this toolrunner", dir)
-	case err != nil:
-		return "", fmt.Errorf("use the workspace: %w", err)
-	case !info.IsDir():
-		return "", schemas.Errorf(schemas.CodeInvalid, "the workspace %s is not a directory", dir)
-	}
-	return dir, nil
 }
 
 // markPrefix begins the marks of this Exec and of no other.

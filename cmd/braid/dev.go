@@ -14,8 +14,8 @@ func devCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "dev",
 		Short: "Run everything in this process and serve the HTTP API",
-		Long: "Runs a broker, an engine, a toolrunner for exec_command in the current directory, and a\n" +
-			"gateway, all in this process, and prints one URL.",
+		Long: "Runs a broker, an engine, a toolrunner for shell commands and files in the current\n" +
+			"directory, and a gateway, all in this process, and prints one URL.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			o := stackOptions{StackFlags: f.Stack, listen: f.Listen, token: f.Token}

@@ -58,6 +58,9 @@ func startStack(ctx context.Context, o stackOptions) (_ *stack, err error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := o.Tools.Check(); err != nil {
+		return nil, err
+	}
 	rules, err := o.Policy.Load()
 	if err != nil {
 		return nil, err
@@ -137,29 +140,29 @@ func (s *stack) startEngine(ctx context.Context, o stackOptions, dir string, ser
 	return nil
 }
 
-// startToolrunner serves exec_command in the working directory. It returns when engines can find
+// startToolrunner serves the built-in tools in the working directory. It returns when engines can find
 // it: a task that began before would be told that there are no tools.
 func (s *stack) startToolrunner(ctx context.Context, o stackOptions, server *bus.Server) error {
 	conn, err := s.connect(ctx, o, server, "braid-toolrunner")
 	if err != nil {
 		return err
 	}
-	exec, err := toolrunner.NewExec(toolrunner.ExecOptions{Environ: os.Environ(), Watch: true})
+	tools, done, err := o.Tools.Tools(toolrunner.ExecOptions{Environ: os.Environ(), Watch: true})
 	if err != nil {
 		return err
 	}
-	s.stops = append(s.stops, func(context.Context) error { return exec.Close() })
+	s.stops = append(s.stops, func(context.Context) error { return done() })
 	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	ready, done := make(chan struct{}), make(chan struct{})
+	ready, ended := make(chan struct{}), make(chan struct{})
 	s.work.Go(func() {
-		defer close(done)
+		defer close(ended)
 		if err := toolrunner.Serve(running, conn, toolrunner.ServeOptions{
-			Tools: []toolrunner.Tool{exec.Tool()}, Drain: drainBound, Ready: func() { close(ready) }, Log: o.log,
+			Tools: tools, Drain: drainBound, Ready: func() { close(ready) }, Log: o.log,
 		}); err != nil {
 			s.fail <- err
 		}
 	})
-	s.stops = append(s.stops, func(context.Context) error { cancel(); <-done; return nil })
+	s.stops = append(s.stops, func(context.Context) error { cancel(); <-ended; return nil })
 	select {
 	case <-ready:
 		return nil

@@ -1,7 +1,7 @@
 //go:build unix
 
-// Command toolrunner runs the tool calls of sessions on this machine: shell commands, in the
-// directory it is given. Any number of toolrunners may share a pool.
+// Command toolrunner runs the tool calls of sessions on this machine: shell commands, and tools that
+// read, write and search files, in the directory it is given. Any number of toolrunners may share a pool.
 package main
 
 import (
@@ -29,8 +29,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	cmd := &cobra.Command{
 		Use:   "toolrunner",
 		Short: "Run the tool calls of sessions on this machine",
-		Long: "Offers exec_command to all sessions of a project: it runs shell commands as the user of this\n" +
-			"process, in --dir or the session's workspace, with a short list of its environment variables.\n\n" +
+		Long: "Offers tools to all sessions of a project: exec_command runs shell commands as the user of this\n" +
+			"process, with a short list of its environment variables; read_file, write_file, edit_file,\n" +
+			"list_files and search_files reach nothing outside. All work in --dir or the session's workspace.\n\n" +
 			"SIGTERM or SIGINT lets running commands go on for --drain, then aborts them. A second signal\n" +
 			"ends the process at once; what its commands left running is killed then, too.",
 		Args: cobra.NoArgs,
@@ -55,13 +56,13 @@ func serve(ctx context.Context, o cli.ToolrunnerFlags, stderr io.Writer) (err er
 	if err := hideEnvironment(); err != nil {
 		return fmt.Errorf("hide the environment from commands: %w", err)
 	}
-	exec, err := toolrunner.NewExec(toolrunner.ExecOptions{
+	tools, done, err := o.Tools.Tools(toolrunner.ExecOptions{
 		Dir: o.Dir, Environ: os.Environ(), PassEnv: o.PassEnv, Watch: true,
 	})
 	if err != nil {
 		return err
 	}
-	defer cli.Close(&err, exec.Close)
+	defer cli.Close(&err, done)
 	conn, err := bus.Connect(ctx, o.Broker.Options("braid-toolrunner", log))
 	if ctx.Err() != nil {
 		return nil // told to stop while it waited for the broker
@@ -72,6 +73,6 @@ func serve(ctx context.Context, o cli.ToolrunnerFlags, stderr io.Writer) (err er
 	defer conn.Close()
 	return toolrunner.Serve(ctx, conn, toolrunner.ServeOptions{
 		Projects: o.Projects, Pool: o.Pool, Slots: o.Slots, Drain: o.Drain,
-		Tools: []toolrunner.Tool{exec.Tool()}, Log: log,
+		Tools: tools, Log: log,
 	})
 }

@@ -58,7 +58,7 @@ func start(t *testing.T, b *bustest.Broker, conn *bus.Conn, args ...string) *pro
 	})
 	waitUntil(t, "the toolrunner is announced", func() bool {
 		tools, _, err := conn.Tools(t.Context(), "default", nil)
-		return err == nil && len(tools) == 1
+		return err == nil && len(tools) > 0
 	})
 	return p
 }

@@ -37,6 +37,7 @@ func (f *EngineFlags) Register(flags *pflag.FlagSet) {
 type ToolrunnerFlags struct {
 	Broker BrokerFlags
 	Logs   LogFlags
+	Tools  ToolFlag
 	// Dir is where commands run.
 	Dir      string
 	Pool     string
@@ -51,7 +52,8 @@ type ToolrunnerFlags struct {
 func (f *ToolrunnerFlags) Register(flags *pflag.FlagSet) {
 	f.Broker.Register(flags)
 	f.Logs.Register(flags)
-	flags.StringVar(&f.Dir, "dir", ".", "where commands run, and what a relative workspace is relative to")
+	f.Tools.Register(flags)
+	flags.StringVar(&f.Dir, "dir", ".", "where tools work, and what a relative workspace is relative to")
 	flags.StringVar(&f.Pool, "pool", "default", "the pool to serve; all toolrunners of a pool offer the same tools")
 	flags.StringSliceVar(&f.Projects, "project", []string{"default"}, "whose calls to run; may be repeated")
 	flags.IntVar(&f.Slots, "slots", 8, "how many calls run at once")
@@ -61,6 +63,9 @@ func (f *ToolrunnerFlags) Register(flags *pflag.FlagSet) {
 
 // Check finds what the flags say and can't be, before anything is begun.
 func (f *ToolrunnerFlags) Check() error {
+	if err := f.Tools.Check(); err != nil {
+		return err
+	}
 	if info, err := os.Stat(f.Dir); err != nil || !info.IsDir() {
 		return Usage("--dir %q is no directory", f.Dir)
 	}
@@ -104,6 +109,7 @@ type StackFlags struct {
 	Sync    string
 	Models  ModelFlags
 	Policy  PolicyFlag
+	Tools   ToolFlag
 	LiveTTL LiveTTL
 }
 
@@ -113,6 +119,7 @@ func (f *StackFlags) Register(flags *pflag.FlagSet, sync string) {
 	flags.StringVar(&f.Sync, "sync", sync, "when writes reach the disk: always, or a duration; at a power loss that much is gone")
 	f.Models.Register(flags)
 	f.Policy.Register(flags)
+	f.Tools.Register(flags)
 	f.LiveTTL.Register(flags)
 }
 
