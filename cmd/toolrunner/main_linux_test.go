@@ -204,6 +204,16 @@ func TestCase_D17_KilledInMidCall(t *testing.T) {
 	c.printed(t, "one\ntwo\nthree\n")
 }
 
+func TestOffersTheToolsItIsToldTo(t *testing.T) {
+	b := bustest.Listening(t)
+	conn := b.Conn(t)
+	start(t, b, conn, "--tools", "search_files,read_file")
+	tools, _, err := conn.Tools(t.Context(), "default", nil)
+	if err != nil || len(tools) != 2 || tools[0].Name != "read_file" || tools[1].Name != "search_files" {
+		t.Errorf("tools %+v, %v", tools, err)
+	}
+}
+
 // A signal lets the running call end; the process then exits as asked.
 func TestSignalDrains(t *testing.T) {
 	b := bustest.Listening(t)
@@ -293,6 +303,7 @@ func TestRunExitCodes(t *testing.T) {
 		"no slots":                     {[]string{"--slots", "0"}, cli.ExitUsage},
 		"a log level that is none":     {[]string{"--log-level", "loud"}, cli.ExitUsage},
 		"a negative drain":             {[]string{"--drain", "-1s"}, cli.ExitUsage},
+		"a tool that isn't there":      {[]string{"--tools", "read_file,fly"}, cli.ExitUsage},
 		"help":                         {[]string{"--help"}, cli.ExitOK},
 		"no broker":                    {[]string{"--nats", "nats://127.0.0.1:1", "--connect-wait", "1ms"}, cli.ExitFailed},
 	} {
