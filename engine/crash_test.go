@@ -159,3 +159,72 @@ turns:
 		t.Errorf("the log was\n%s\nand is\n%s", before, after)
 	}
 }
+
+// A finished tool is not executed again because of what fails behind it: what is repeated is the model
+// request, with the output that was recorded, and under the call's own id, which the tool was given.
+func TestCase_D15_FinishedToolsStayFinished(t *testing.T) {
+	for why, failure := range map[string]string{
+		"the model call fails":             "fail: {message: oops, status_code: 500}",
+		"the owner is lost with its call":  "wait: never",
+		"the owner is lost at its result":  "fail: {message: oops, status_code: 500}",
+		"the owner hands over in its call": "wait: never",
+	} {
+		t.Run(why, func(t *testing.T) {
+			t.Parallel()
+			h := newHouse(t, bustest.Single(t), map[string]string{"m": `
+turns:
+  - steps:
+      - tool_call: {name: write, arguments: {charge: 1}}
+  - attempts:
+      - steps: [{` + failure + `}]
+      - expect:
+          input: [{kind: tool_call}, {kind: tool_call_output, equals: charged}]
+        steps: [{text: paid}]
+`})
+			soon := func(o *Options) { o.Timing.Retry = thousandth }
+			first := h.killable("e1", soon)
+			defer first.kill()
+			hands := h.toolrunner("r1")
+			h.create("scripted/m", schemas.ApproveAll)
+			h.task("t", "go")
+			call := hands.call(`{"charge":1}`)
+			call.say("charged")
+			h.says("charged")
+			early := strings.HasSuffix(why, "at its result")
+			if early {
+				first.kill()
+			}
+			if err := call.end(schemas.StopCompleted); err != nil {
+				t.Fatal(err)
+			}
+			if !early {
+				requests := 0
+				h.follow(func(m schemas.Message) bool {
+					if m.Kind() == schemas.KindRequestBegin {
+						requests++
+					}
+					return requests == 2
+				})
+			}
+			h.engine("e2", soon)
+			switch {
+			case strings.Contains(why, "lost with"):
+				first.kill()
+			case strings.Contains(why, "hands over"):
+				if err := first.Stop(context.Background()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			all := h.follow(taskEnded)
+			if last := transcript(all[len(all)-1:]); last[0] != "task completed" {
+				t.Errorf("%s\n%s", last, dump(all))
+			}
+			for _, m := range all {
+				if p, ok := m.Payload.(*schemas.ToolCall); ok && p.ToolCallID != call.request.ToolCallID {
+					t.Errorf("the tool was given the id %q of the call %q", call.request.ToolCallID, p.ToolCallID)
+				}
+			}
+			hands.startedOnce()
+		})
+	}
+}
