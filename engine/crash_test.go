@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"braid/bus/bustest"
 	"braid/schemas"
@@ -225,6 +226,55 @@ turns:
 				}
 			}
 			hands.startedOnce()
+		})
+	}
+}
+
+// Engine and toolrunner are lost with a call that must not run twice, and the first thing a person says
+// is stop, or anything else. Nothing runs again by itself: what is known of the call is said to be all.
+func TestCase_D16_NothingRestartsUnasked(t *testing.T) {
+	posts := &schemas.TaskBody{Prompt: "stop", WhenBusy: schemas.BusyQueue}
+	goesOn := []string{"output half\n" + unknown + " failed", "end completed", "task completed"}
+	for why, tt := range map[string]struct {
+		says schemas.Command
+		want []string
+	}{
+		"stops": {schemas.Command{Type: schemas.CommandAbort, Abort: &schemas.AbortBody{Reason: "stop"}}, []string{
+			"output half\n[aborted; the tool did not end in time and may still be running] aborted", "abort stop", "task aborted",
+		}},
+		"steers": {schemas.Command{Type: schemas.CommandSteer, Task: &schemas.TaskBody{Prompt: "stop"}}, goesOn},
+		"posts":  {schemas.Command{Type: schemas.CommandTask, Task: posts}, goesOn},
+	} {
+		t.Run(why, func(t *testing.T) {
+			t.Parallel()
+			h := newHouse(t, bustest.Single(t), map[string]string{"m": `
+turns:
+  - steps: [{tool_call: {name: write, arguments: {}}}]
+  - steps: [{text: I had better ask.}]
+`})
+			first := h.killable("e1")
+			lost := h.toolrunner("r1")
+			h.create("scripted/m", schemas.ApproveAll)
+			h.task("t", "go")
+			lost.call(`{}`).say("half")
+			h.says("half")
+			first.kill()
+			lost.dies()
+			tt.says.ID, tt.says.Session = "s", ref
+			if _, err := h.conn.SendCommand(context.Background(), tt.says); err != nil {
+				t.Fatal(err)
+			}
+			again := h.toolrunner("r2")
+			h.engine("e2", func(o *Options) {
+				if why == "stops" {
+					o.Timing.Watch = time.Hour // so that the stop comes before the loss is seen
+				}
+			})
+			want := append([]string{"call write {}", "allow", "end completed", "owner lost"}, tt.want...)
+			expect(t, transcript(h.follow(taskEnded)), want...)
+			if n := again.started(); n != 0 {
+				t.Errorf("%d calls were started again", n)
+			}
 		})
 	}
 }
