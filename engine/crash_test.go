@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -277,4 +278,69 @@ turns:
 			}
 		})
 	}
+}
+
+// Three calls of a turn run on three toolrunners and end at different moments, in another order than
+// they were called in; the engine is lost in between. The next request comes when all have ended, with
+// the outputs in call order; the stream shows them as they came.
+func TestCase_D18_AllResultsOrNoRequest(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, bustest.Single(t), map[string]string{"m": `
+turns:
+  - steps:
+      - tool_call: {name: write, arguments: {n: 1}}
+      - tool_call: {name: look, arguments: {n: 2}}
+      - tool_call: {name: write, arguments: {n: 3}}
+  - expect:
+      input:
+        - {kind: tool_call_output, equals: one}
+        - {kind: tool_call_output, equals: two}
+        - {kind: tool_call_output, equals: three}
+    steps: [{text: all of them}]
+`})
+	first := h.killable("e1")
+	h.toolrunner("r0").rests() // it announces the tools, and takes no call
+	h.create("scripted/m", schemas.ApproveAsk)
+	h.task("t", "go")
+	var calls []*handCall
+	for i := range 3 { // one is allowed at a time, and started by the one toolrunner that takes calls
+		ask := h.asked(i + 1)
+		runner := h.toolrunner(fmt.Sprint("r", i+1))
+		if o := h.approve(fmt.Sprint("a", i), ask.ToolCallID, schemas.DecisionAllow, ask.Hash); o.Code != schemas.CodeApplied {
+			t.Fatalf("allow: %+v", o)
+		}
+		calls = append(calls, runner.call(fmt.Sprintf(`{"n":%d}`, i+1)))
+		runner.rests()
+	}
+	end := func(call *handCall, text string, outputs int) {
+		t.Helper()
+		call.say(text)
+		if err := call.end(schemas.StopCompleted); err != nil {
+			t.Fatal(err)
+		}
+		h.follow(func(m schemas.Message) bool {
+			if m.Kind() == schemas.KindToolCallOutput {
+				outputs--
+			}
+			return outputs == 0
+		})
+	}
+	end(calls[2], "three", 1)
+	first.kill()
+	h.engine("e2")
+	h.follow(func(m schemas.Message) bool { return m.Kind() == schemas.KindOwnerChanged })
+	end(calls[0], "one", 2)
+	end(calls[1], "two", 3)
+	var got []string
+	for _, m := range h.follow(taskEnded) {
+		if m.Kind() == schemas.KindRequestBegin {
+			got = append(got, "request")
+		}
+		got = append(got, transcript([]schemas.Message{m})...)
+	}
+	got = slices.DeleteFunc(got, func(line string) bool {
+		return strings.HasPrefix(line, "call ") || strings.HasPrefix(line, "ask ") || line == "allow"
+	})
+	expect(t, got, "request", "end completed", "output three", "owner lost", "output one", "output two",
+		"request", "end completed", "task completed")
 }
