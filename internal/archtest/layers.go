@@ -39,7 +39,7 @@ var layers = []layer{
 		why: "it is notation, for whoever plays timelines and by whatever means"},
 	{dir: "engine/policy", imports: []string{"schemas", "engine/policy/..."},
 		why: "rules judge a call by what it says: a judgement that depends on anything else can't be repeated by the next owner"},
-	{dir: "engine", imports: []string{"schemas", "bus", "llm", "trace", "engine/..."}, tests: []string{"toolrunner"},
+	{dir: "engine", imports: []string{"schemas", "bus", "llm", "trace", "engine/..."}, tests: []string{"toolrunner", "llm/openai"},
 		why: "an engine reaches toolrunners and gateways over the bus, never by a call: they may be on other machines"},
 	{dir: "toolrunner", imports: []string{"schemas", "bus", "toolrunner/..."},
 		why: "a toolrunner runs where the tools are, without an engine; what it must know travels in the tool call"},
