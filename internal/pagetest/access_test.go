@@ -141,3 +141,29 @@ func named(p *tab, want ...string) {
 		}
 	}
 }
+
+// Browsers open six connections to one origin over HTTP/1.1, for all tabs together. Pages that are not
+// seen let go of theirs, so a seventh tab works as well, and each goes on when it is seen again.
+func TestCase_C12_MoreTabsThanConnections(t *testing.T) {
+	w := newWorld(t, map[string]string{"states": states})
+	b := startBrowser(t)
+	first := b.tab()
+	w.enter(first)
+	w.begin(first, "states", "hello")
+	first.see(".task .ending", "Completed")
+	for range 6 {
+		p := b.tabInFront()
+		w.enter(p)
+		p.click("#sessions a", "hello")
+		p.see(".task .ending", "Completed")
+	}
+	last := b.tabInFront()
+	w.enter(last)
+	last.click("#sessions a", "hello")
+	say(last, "one more")
+	last.see(".task:last-of-type .ending", "Completed")
+	last.see(".task:last-of-type .prompt", "one more")
+	first.do("Page.bringToFront", nil, nil)
+	first.see(".task:last-of-type .prompt", "one more")
+	b.noProblems()
+}

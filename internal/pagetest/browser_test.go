@@ -238,13 +238,24 @@ type tab struct {
 
 type object map[string]any
 
+// tab opens one in a window of its own: it is seen, whatever other tabs there are.
 func (b *browser) tab() *tab {
+	b.t.Helper()
+	return b.open(true)
+}
+
+// tabInFront opens one in front of the others of the last window, which are not seen any more.
+func (b *browser) tabInFront() *tab {
+	b.t.Helper()
+	return b.open(false)
+}
+
+func (b *browser) open(window bool) *tab {
 	b.t.Helper()
 	var target struct {
 		ID string `json:"targetId"`
 	}
-	// In a window of its own it is seen, whatever other tabs there are.
-	b.do("", "Target.createTarget", object{"url": "about:blank", "newWindow": true}, &target)
+	b.do("", "Target.createTarget", object{"url": "about:blank", "newWindow": window}, &target)
 	var attached struct {
 		Session string `json:"sessionId"`
 	}

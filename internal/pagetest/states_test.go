@@ -28,15 +28,22 @@ func say(p *tab, prompt string) {
 	p.press("Enter")
 }
 
-func TestAbort(t *testing.T) {
+// Stopping ends the task, whoever began it and wherever: here in another tab, after a reload.
+func TestCase_C10_StopAfterAReload(t *testing.T) {
 	w := newWorld(t, map[string]string{"states": states})
 	b := startBrowser(t)
 	p := b.tab()
 	w.enter(p)
 	w.begin(p, "states", "please hang")
 	p.see(".text.open", "This will take")
+	stays := b.tab()
+	w.enter(stays)
+	stays.click("#sessions a", "please hang")
+	stays.see(".text.open", "This will take")
+	p.reload()
 	p.click(".composer .stop", "Stop")
 	p.see(".task .ending", "Aborted")
+	stays.see(".task .ending", "Aborted")
 	p.see(".text.cut", "This will take")
 	p.until("there is nothing to stop", `document.querySelector(".stop").hidden`)
 	p.shots("9-aborted")
@@ -60,7 +67,7 @@ func TestFailuresAndTheNextAttempt(t *testing.T) {
 	p.see(".task .ending", "Completed")
 	p.until("there is nothing to hurry", `!document.querySelector(".failure button").checkVisibility()`)
 	say(p, "bad key")
-	p.see(".task .reason", "the key is not valid")
+	p.see(".failure:not(.past)", "the key is not valid")
 	p.see(".task .ending", "refused the key")
 	p.shots("11-failed")
 	live := shown(p)
@@ -125,4 +132,19 @@ func TestNothingSaidBecomesMarkup(t *testing.T) {
 	}
 	p.shots("13-markup")
 	b.noProblems()
+}
+
+func TestADeletedSessionSaysSo(t *testing.T) {
+	w := newWorld(t, map[string]string{"states": states})
+	b := startBrowser(t)
+	p := b.tab()
+	w.enter(p)
+	w.begin(p, "states", "hello")
+	p.see(".task .ending", "Completed")
+	p.eval(`fetch("/v1/sessions/" + location.hash.split("/")[2], {method: "DELETE", headers: {Authorization: "Bearer `+testToken+`"}})`, nil)
+	p.see(".banner", "The session is deleted.")
+	p.see("#sessions-note", "No sessions yet.")
+	p.reload()
+	p.see(".banner", "There is no session")
+	b.noProblems("status of 404")
 }

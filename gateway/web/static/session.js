@@ -4,7 +4,7 @@ import { ask, history, sessionPath, tell } from "./api.js";
 import { Composer } from "./composer.js";
 import { act, announce, el, setText } from "./dom.js";
 import { follow } from "./sse.js";
-import { headline, modes, stateName, tokens } from "./text.js";
+import { dollars, headline, modes, stateName, tokens } from "./text.js";
 import { Transcript } from "./transcript.js";
 import { View, atEnd, toEnd } from "./view.js";
 import { Waterfall } from "./waterfall.js";
@@ -58,7 +58,8 @@ export class Session {
         onConnection: (there) => this.#say(there ? "" : "The connection is lost. Trying again…"),
       });
     } catch (error) {
-      if (!signal.aborted) this.#say(error.code === "unknown_session" ? `There is no session ${this.#id}.` : error.message);
+      if (error.status === 404) this.#gone(error.code === "deleted" ? "The session is deleted." : `There is no session ${this.#id}.`);
+      else if (!signal.aborted) this.#say(error.message);
       if (error.status === 401) throw error;
     }
   }
@@ -75,6 +76,13 @@ export class Session {
   #say(text) {
     setText(this.#banner, text);
     this.#banner.hidden = text === "";
+  }
+
+  /** What is shown stays, and there is nothing more to do to it. */
+  #gone(text) {
+    this.#leave.abort();
+    this.#say(text);
+    this.#composer.node.hidden = this.#mode.hidden = true;
   }
 
   /** Reads the history, in place of whatever is shown. */
@@ -97,6 +105,11 @@ export class Session {
       this.#load().catch((error) => this.#say(error.message));
       return;
     }
+    if (event.name === "session_deleted") {
+      this.#gone("The session is deleted.");
+      return this.#changed();
+    }
+    if (event.name) return; // of a newer gateway
     const before = this.#transcript.state;
     this.#transcript.apply(data, event.id);
     this.#noteworthy(data.payload);
@@ -105,11 +118,11 @@ export class Session {
 
   /** Shows what stands beside the messages. */
   #settled() {
-    const { state, tokens: used, mode } = this.#transcript;
+    const { state, tokens: used, cost, mode } = this.#transcript;
     if (this.#state.dataset.state && this.#state.dataset.state !== state) this.#changed();
     setText(this.#state, stateName(state));
     this.#state.dataset.state = state;
-    setText(this.#used, used ? tokens(used) : "");
+    setText(this.#used, used ? [tokens(used), dollars(cost)].filter(Boolean).join(" · ") : "");
     if (mode) this.#mode.value = mode;
     this.#composer.update(this.#transcript);
   }

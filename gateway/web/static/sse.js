@@ -29,13 +29,18 @@ export function reader(onEvent) {
 const silence = 40_000;
 const longestWait = 10_000;
 
+// A page that is not seen lets go of its stream after a moment: over HTTP/1.1 browsers open six
+// connections to one origin, for all tabs together, and a seventh tab would wait for ever.
+const unseen = 3_000;
+
 /**
- * Follows a session until the signal aborts. onEvent gets each event; last() is the id to resume
+ * Follows a session until the signal aborts, as long as the page is seen. onEvent gets each event; last() is the id to resume
  * from; onConnection gets true or false as the connection comes and goes. A refusal ends it by
  * rejecting.
  */
 export async function follow(path, { last, onEvent, onConnection, signal }) {
   for (let failures = 0; !signal.aborted;) {
+    await toBeSeen(signal);
     try {
       await connect(path, last(), signal, (event) => {
         failures = 0;
@@ -46,6 +51,7 @@ export async function follow(path, { last, onEvent, onConnection, signal }) {
       if (error instanceof Refused && error.status < 500) throw error;
     }
     if (signal.aborted) return;
+    if (document.hidden) continue;
     onConnection(false);
     await pause(Math.min(longestWait, 250 * 2 ** failures++), signal);
   }
@@ -55,6 +61,13 @@ export async function follow(path, { last, onEvent, onConnection, signal }) {
 async function connect(path, last, signal, onEvent, onOpen) {
   const quiet = new AbortController();
   let timer = setTimeout(() => quiet.abort(), silence);
+  let hiding = 0;
+  const look = () => {
+    clearTimeout(hiding);
+    if (document.hidden) hiding = setTimeout(() => quiet.abort(), unseen);
+  };
+  document.addEventListener("visibilitychange", look);
+  look();
   try {
     const headers = { ...authorization(), Accept: "text/event-stream" };
     if (last) headers["Last-Event-ID"] = last;
@@ -73,7 +86,24 @@ async function connect(path, last, signal, onEvent, onOpen) {
     }
   } finally {
     clearTimeout(timer);
+    clearTimeout(hiding);
+    document.removeEventListener("visibilitychange", look);
   }
+}
+
+/** Waits until the page is seen. */
+function toBeSeen(signal) {
+  return new Promise((resolve) => {
+    const look = () => {
+      if (document.hidden && !signal.aborted) return;
+      document.removeEventListener("visibilitychange", look);
+      signal.removeEventListener("abort", look);
+      resolve();
+    };
+    document.addEventListener("visibilitychange", look);
+    signal.addEventListener("abort", look);
+    look();
+  });
 }
 
 // Not every browser can iterate over a body.

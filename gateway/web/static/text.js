@@ -7,6 +7,13 @@ export function tokens(n) {
   return `${n < 1000 ? n : compact.format(n)} ${n === 1 ? "token" : "tokens"}`;
 }
 
+/** An amount of US dollars as the gateway tells it, to a tenth of a cent; empty if it is not known. */
+export function dollars(amount) {
+  if (amount === undefined || amount === "") return "";
+  const n = Number(amount);
+  return n > 0 && n < 0.001 ? "< $0.001" : `$${n.toFixed(n < 1 ? 3 : 2)}`;
+}
+
 /** Milliseconds → "820 ms", "3.4 s", "2 min 5 s", "1 h 2 min". */
 export function duration(ms) {
   if (!(ms >= 0)) return "";

@@ -22,6 +22,7 @@ export class Transcript {
   state = "idle";
   pending = [];
   tokens = 0;
+  cost = ""; // in US dollars, if it is known
   mode = "";
   last = ""; // everything up to this cursor is in
 
@@ -208,7 +209,7 @@ export class Transcript {
 
   #requestBegin(p, at) {
     this.#closeAll();
-    this.#waitIsOver();
+    this.#waitIsOver(true);
     this.pending = [];
     this.state = "running";
     this.#request = this.#add({ kind: "request", attempt: p.attempt ?? 1, model: p.model ?? "", status: "", parts: [] }, at, this.#running(at));
@@ -230,17 +231,18 @@ export class Transcript {
 
   #usage(p) {
     this.tokens = p.session.total;
+    this.cost = p.session.cost_usd ?? "";
     if (!this.#request) return;
     this.#request.usage = p.request;
     this.#changed(this.#request);
   }
 
-  /** Nothing waits for the next attempt any more, if anything did. */
-  #waitIsOver() {
-    const failed = this.#task?.parts.findLast((part) => part.kind === "request");
-    if (!failed?.retryAt) return;
-    failed.retryAt = 0;
-    this.#changed(failed);
+  /** Nothing waits for the next attempt any more, if anything did; followed says that it begins. */
+  #waitIsOver(followed = false) {
+    const last = this.#task?.parts.findLast((part) => part.kind === "request");
+    if (!last || last.status === "completed") return;
+    Object.assign(last, { retryAt: 0, followed });
+    this.#changed(last);
   }
 
   #asked(p, at) {

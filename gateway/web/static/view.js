@@ -3,7 +3,7 @@
 
 import { el, setText } from "./dom.js";
 import { link, show } from "./markdown.js";
-import { duration, headline, modes, readableArguments, tokens } from "./text.js";
+import { dollars, duration, headline, modes, readableArguments, tokens } from "./text.js";
 
 export class View {
   #root;
@@ -96,7 +96,8 @@ function task(task, on) {
       const took = task.ended ? duration(task.ended - task.begun) : "";
       const said = task.status ? causes[task.cause] ?? endings[task.status] ?? task.status : "Running";
       setText(label, took ? `${said} · ${took}` : said);
-      reason.hidden = !task.error;
+      // What the last attempt says need not be said twice.
+      reason.hidden = !task.error || task.parts.some((part) => part.error?.includes(task.error) && !part.followed);
       setText(reason, task.error ?? "");
     },
   };
@@ -137,9 +138,10 @@ function request(part, on) {
         node.prepend(fold);
       }
       if (failed) setText(words, failure(part));
+      fold?.classList.toggle("past", Boolean(part.followed));
       retry.hidden = !waits(part);
       meta.hidden = !part.usage || !part.ended;
-      if (!meta.hidden) setText(meta, [part.model, tokens(part.usage.total), duration(part.ended - part.begun)].filter(Boolean).join(" · "));
+      if (!meta.hidden) setText(meta, [part.model, tokens(part.usage.total), dollars(part.usage.cost_usd), duration(part.ended - part.begun)].filter(Boolean).join(" · "));
     },
   };
 }

@@ -3,7 +3,7 @@
 
 import { history } from "./api.js";
 import { el, setText } from "./dom.js";
-import { duration, headline, readableArguments, tokens } from "./text.js";
+import { dollars, duration, headline, readableArguments, tokens } from "./text.js";
 import { Transcript } from "./transcript.js";
 
 /** The bars of a task: {kind, label, from, to, note}, times in milliseconds. */
@@ -15,7 +15,7 @@ export function bars(task, now) {
     const what = request.attempt > 1 ? `Model, attempt ${request.attempt}` : "Model";
     found.push({
       kind: request.status && request.status !== "completed" ? "failed" : "model", label: what, from: request.begun, to,
-      note: [request.status !== "completed" && request.status, request.model, request.usage && tokens(request.usage.total)].filter(Boolean).join(" · "),
+      note: [request.status !== "completed" && request.status, request.model, request.usage && tokens(request.usage.total), dollars(request.usage?.cost_usd)].filter(Boolean).join(" · "),
     });
     for (const call of request.parts.filter((part) => part.kind === "call")) found.push(...callBars(call, task, now));
     const next = requests[i + 1];

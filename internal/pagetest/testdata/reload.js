@@ -28,7 +28,7 @@ async (entries, cut) => {
   };
 
   // Where a part hangs shows, and when a fragment came does not.
-  const shown = (t) => JSON.stringify({ tasks: t.tasks, state: t.state, pending: t.pending, tokens: t.tokens, mode: t.mode },
+  const shown = (t) => JSON.stringify({ tasks: t.tasks, state: t.state, pending: t.pending, tokens: t.tokens, cost: t.cost, mode: t.mode },
     (key, value) => (key === "parent" || key === "begun" ? undefined : value), 1);
 
   // Whatever was said is there once, in the order in which it was said; outputs are with their calls.
