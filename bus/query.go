@@ -22,6 +22,8 @@ const (
 	QuerySessions QueryOp = "sessions" // SessionsArgs, SessionsPage
 	QueryMessages QueryOp = "messages" // MessagesArgs, MessagesPage
 	QueryExport   QueryOp = "export"   // ExportArgs, ExportPage
+	QueryUsage    QueryOp = "usage"    // UsageArgs, UsageTable
+	QueryModels   QueryOp = "models"   // none, ModelList
 )
 
 // Query is a question that any engine answers.

@@ -84,9 +84,18 @@ type SessionsArgs struct {
 	Limit int `json:"limit,omitzero"`
 	// Cursor is Next of the page before.
 	Cursor string `json:"cursor,omitzero"`
+
+	// State, Agent and Model are those of the sessions that are wanted; empty: of any.
+	State string `json:"state,omitzero"`
+	Agent string `json:"agent,omitzero"`
+	Model string `json:"model,omitzero"`
+	// CreatedSince and CreatedUntil are RFC 3339 times, the first included, the second not.
+	CreatedSince string `json:"created_since,omitzero"`
+	CreatedUntil string `json:"created_until,omitzero"`
 }
 
-// SessionsPage is a page of sessions; Next is empty on the last one.
+// SessionsPage is a page of sessions; Next is empty on the last one. A page of few, or of none, may
+// have one.
 type SessionsPage struct {
 	Sessions []SessionInfo `json:"sessions"`
 	Next     string        `json:"next,omitzero"`
@@ -141,6 +150,59 @@ type ExportPage struct {
 // AskExport returns a page of a session's trace.
 func (c *Conn) AskExport(ctx context.Context, ref schemas.SessionRef, least uint64, args ExportArgs) (ExportPage, error) {
 	return ask[ExportPage](ctx, c, sessionQuery(QueryExport, ref, least), args)
+}
+
+// UsageArgs asks what was used from one day to another, both included, in UTC: 2006-01-02. Without
+// From it is everything up to To.
+type UsageArgs struct {
+	From string `json:"from,omitzero"`
+	To   string `json:"to"`
+}
+
+// UsageTable says what was used, by day and model.
+type UsageTable struct {
+	Rows []UsageRow `json:"rows"`
+}
+
+// UsageRow is what was used of one model on one day. Requests counts the model calls that used
+// something, completed or not.
+type UsageRow struct {
+	Day      string              `json:"day"`
+	Model    string              `json:"model"`
+	Requests int64               `json:"requests"`
+	Tokens   schemas.TokenCounts `json:"tokens"`
+}
+
+// AskUsage returns what a project used, or one session if ref names one. What sessions used that are
+// deleted is not in it. least is as in [Conn.AskSession].
+func (c *Conn) AskUsage(ctx context.Context, ref schemas.SessionRef, least uint64, args UsageArgs) (UsageTable, error) {
+	return ask[UsageTable](ctx, c, sessionQuery(QueryUsage, ref, least), args)
+}
+
+// ModelList is what an engine can run sessions on.
+type ModelList struct {
+	Models []ModelInfo `json:"models"`
+	// Providers may serve models that they do not list.
+	Providers []string `json:"providers"`
+}
+
+// ModelInfo is one model, "provider/model". Price is what it costs, if the engine knows.
+type ModelInfo struct {
+	Name  string      `json:"name"`
+	Price *ModelPrice `json:"price,omitzero"`
+}
+
+// ModelPrice is in US dollars per million tokens.
+type ModelPrice struct {
+	Input      schemas.USD `json:"input"`
+	Output     schemas.USD `json:"output"`
+	CacheRead  schemas.USD `json:"cache_read"`
+	CacheWrite schemas.USD `json:"cache_write"`
+}
+
+// AskModels returns what the engine that answers can run a project's sessions on.
+func (c *Conn) AskModels(ctx context.Context, project string) (ModelList, error) {
+	return ask[ModelList](ctx, c, Query{Op: QueryModels, Project: project}, nil)
 }
 
 func sessionQuery(op QueryOp, ref schemas.SessionRef, least uint64) Query {

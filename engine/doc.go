@@ -20,6 +20,7 @@
 //	sweep.go       blobs that nothing refers to
 //	projector.go   the session logs become the trace
 //	queries.go     what people ask of the trace
+//	overview.go    lists, usage and models
 //
 // To see what sessions look like, read testdata/timelines: stories of people, tools and failures,
 // with all that comes of them on the stream, in the trace and in what models are sent.

@@ -14,7 +14,7 @@ import (
 const (
 	pageMessages = 500
 	pageBytes    = 512 << 10
-	pageSessions = 100
+	pageSessions = 500
 	// catchUp is how long a question waits for the trace to have seen what the asker has.
 	catchUp = 5 * time.Second
 )
@@ -23,8 +23,13 @@ const (
 func (e *Engine) answer(ctx context.Context, q bus.Query) (any, error) {
 	ctx, cancel := context.WithTimeout(ctx, catchUp)
 	defer cancel()
-	if q.Op == bus.QuerySessions {
+	switch {
+	case q.Op == bus.QuerySessions:
 		return e.answerSessions(ctx, q)
+	case q.Op == bus.QueryModels:
+		return e.answerModels(), nil
+	case q.Op == bus.QueryUsage && q.Session == "":
+		return e.answerUsage(ctx, q)
 	}
 	if err := q.Ref().Validate(); err != nil {
 		return nil, err
@@ -42,7 +47,9 @@ func (e *Engine) answer(ctx context.Context, q bus.Query) (any, error) {
 		return e.answerMessages(ctx, q)
 	case bus.QueryExport:
 		return e.answerExport(ctx, q)
-	case bus.QueryOutcome, bus.QuerySessions: // answered above
+	case bus.QueryUsage:
+		return e.answerUsage(ctx, q)
+	case bus.QueryOutcome, bus.QuerySessions, bus.QueryModels: // answered above
 	}
 	return nil, schemas.Errorf(schemas.CodeInvalid, "no question is called %q", q.Op)
 }
@@ -106,7 +113,11 @@ func (e *Engine) answerSessions(ctx context.Context, q bus.Query) (any, error) {
 	if limit <= 0 || limit > pageSessions {
 		limit = pageSessions
 	}
-	found, err := e.store.Sessions(ctx, q.Project, trace.Paging{Limit: limit, Cursor: args.Cursor})
+	filter, err := filterOf(args)
+	if err != nil {
+		return nil, err
+	}
+	found, err := e.store.Sessions(ctx, q.Project, filter, trace.Paging{Limit: limit, Cursor: args.Cursor})
 	if err != nil {
 		return nil, err
 	}
@@ -164,10 +175,13 @@ func beginning(text string) string {
 	return text
 }
 
+// stateWaiting is what clients call the state of a session that waits for a person.
+const stateWaiting = "waiting"
+
 // stateText is a session's state in the words clients know.
 func stateText(s trace.State) string {
 	if s == trace.StateWaitingApproval {
-		return "waiting"
+		return stateWaiting
 	}
 	return string(s)
 }

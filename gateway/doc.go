@@ -14,7 +14,8 @@
 //	failure.go    errors as HTTP answers
 //	commands.go   create, task, approve, abort, set, retry
 //	page.go       the web page, which is package web
-//	queries.go    sessions, messages with the live tail, trace, health
+//	overview.go   lists of sessions, models and tools; usage
+//	queries.go    one session, messages with the live tail, trace, health
 //	stream.go     the event stream of one watcher
 //	turns.go      the same in the view of turns
 //	replay.go     what a watcher missed, read from the broker

@@ -41,6 +41,7 @@ type double struct {
 	sessions map[schemas.SessionRef]*owned
 	applied  int                  // commands that took effect
 	refused  func(bus.Query) bool // questions that fail
+	wanted   bus.SessionsArgs     // what the last question for sessions wanted
 }
 
 // refuse makes questions fail.
@@ -326,14 +327,25 @@ func (d *double) answer(_ context.Context, q bus.Query) (any, error) {
 		return nil, errors.New("refused by the test")
 	}
 	if q.Op == bus.QuerySessions {
+		var args bus.SessionsArgs
+		if err := q.DecodeArgs(&args); err != nil {
+			return nil, err
+		}
 		page := bus.SessionsPage{Sessions: []bus.SessionInfo{}}
 		d.mu.Lock()
 		defer d.mu.Unlock()
+		d.wanted = args
 		for _, s := range d.sessions {
 			page.Sessions = append(page.Sessions, s.info())
 		}
 		slices.SortFunc(page.Sessions, func(a, b bus.SessionInfo) int { return strings.Compare(a.Session.ID, b.Session.ID) })
 		return page, nil
+	}
+	switch q.Op {
+	case bus.QueryModels:
+		return bus.ModelList{Models: []bus.ModelInfo{{Name: "shell/demo", Price: &bus.ModelPrice{Input: 1}}}, Providers: []string{"shell"}}, nil
+	case bus.QueryUsage:
+		return d.usage(q)
 	}
 	d.mu.Lock()
 	s := d.sessions[q.Ref()]
@@ -352,6 +364,19 @@ func (d *double) answer(_ context.Context, q bus.Query) (any, error) {
 		return s.export(q)
 	}
 	return nil, errors.New("unknown question")
+}
+
+// usage tells of two models, by the days and the session that were asked about.
+func (d *double) usage(q bus.Query) (any, error) {
+	var args bus.UsageArgs
+	if err := q.DecodeArgs(&args); err != nil {
+		return nil, err
+	}
+	tokens := schemas.TokenCounts{Output: 1, Total: 3, CostUSD: schemas.Dollar}
+	return bus.UsageTable{Rows: []bus.UsageRow{
+		{Day: args.To, Model: "shell/demo", Requests: 1, Tokens: tokens},
+		{Day: args.To, Model: "shell/of-" + q.Session, Requests: 2, Tokens: tokens},
+	}}, nil
 }
 
 func (s *owned) info() bus.SessionInfo {

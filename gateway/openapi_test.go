@@ -226,6 +226,12 @@ func TestEveryRouteAnswersAsDescribed(t *testing.T) {
 		{"GET", "/v1/sessions/none/stream", "", 404, nil},
 		{"DELETE", "/v1/sessions/s", "", 202, nil},
 		{"DELETE", "/v1/sessions/s?force=maybe", "", 400, nil},
+		{"GET", "/v1/usage?session=busy", "", 200, nil},
+		{"GET", "/v1/usage?session=none", "", 404, nil},
+		{"GET", "/v1/models", "", 200, nil},
+		{"GET", "/v1/models?x=1", "", 400, nil},
+		{"GET", "/v1/tools", "", 200, nil},
+		{"GET", "/v1/tools?x=1", "", 400, nil},
 		{"GET", "/v1/openapi.json", "", 200, nil},
 		{"GET", "/v1/openapi.json", "", 401, []edit{header("Authorization", "")}},
 	} {

@@ -109,6 +109,10 @@ func cursorSchema() object {
 	return object{"type": "string", "description": "<epoch>-<sequence>.<line>"}
 }
 
+func timeSchema() object { return object{"type": "string", "format": "date-time"} }
+
+func daySchema() object { return object{"type": "string", "format": "date"} }
+
 func oneOf(values ...string) object { return object{"type": "string", "enum": values} }
 
 func numberSchema(least, most int) object {

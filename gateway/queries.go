@@ -40,12 +40,6 @@ type shownView struct {
 	Session sessionView `json:"session"`
 }
 
-// sessionsView is a page of sessions.
-type sessionsView struct {
-	Sessions []sessionView `json:"sessions"`
-	Next     string        `json:"next,omitzero" doc:"the cursor of the next page; absent: this is the last"`
-}
-
 func viewOf(info bus.SessionInfo) sessionView {
 	v := sessionView{
 		ID: info.Session.ID, Model: info.Model, Fallbacks: info.FallbackModels, ActiveModel: info.ActiveModel, Agent: info.Agent, State: newTaskState(info).name(),
@@ -80,26 +74,6 @@ const (
 	usualSessions, mostSessions = 50, 500
 	usualMessages, mostMessages = 200, 1000
 )
-
-func (g *Gateway) listSessions(w http.ResponseWriter, r *http.Request) error {
-	values := r.URL.Query()
-	limit, err := pageLimit(values, usualSessions, mostSessions)
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(r.Context(), g.o.QueryWait)
-	defer cancel()
-	page, err := g.conn.AskSessions(ctx, g.o.Project, bus.SessionsArgs{Limit: limit, Cursor: values.Get("cursor")})
-	if err != nil {
-		return readFailed(err)
-	}
-	views := make([]sessionView, 0, len(page.Sessions))
-	for _, info := range page.Sessions {
-		views = append(views, viewOf(info))
-	}
-	writeJSON(w, http.StatusOK, sessionsView{views, page.Next})
-	return nil
-}
 
 func (g *Gateway) showSession(w http.ResponseWriter, r *http.Request) error {
 	ref, err := g.session(r)

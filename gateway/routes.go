@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"braid/bus"
 	"braid/schemas"
 )
 
@@ -72,9 +73,16 @@ func (g *Gateway) sessionRoutes() []route {
 		}},
 		{"GET", "/v1/sessions", g.listSessions, accessToken, operation{
 			id: "listSessions", does: "Lists sessions, those with the latest activity first.",
-			query: []parameter{limitParameter(usualSessions, mostSessions),
-				{"cursor", "next of the page before.", textSchema()}},
-			replies: []reply{{status: 200, says: "A page of them.", content: document[sessionsView]()}},
+			query: []parameter{
+				limitParameter(usualSessions, mostSessions),
+				{"cursor", "next of the page before.", textSchema()},
+				{"state", "What they are doing.", schemaOf[sessionState]()},
+				{"agent", "Whose they are.", textSchema()},
+				{"model", "provider/model that they were made for.", textSchema()},
+				{"created_since", "They are not older; included.", timeSchema()},
+				{"created_until", "They are older.", timeSchema()},
+			},
+			replies: []reply{{status: 200, says: "A page of them. One of few, or of none, may have a next page.", content: document[sessionsView]()}},
 		}},
 		{"GET", "/v1/sessions/{id}", g.showSession, accessToken, operation{
 			id: "showSession", does: "Describes a session.",
@@ -170,6 +178,24 @@ func (g *Gateway) historyRoutes() []route {
 // projectRoutes are about all sessions together, and about the API itself.
 func (g *Gateway) projectRoutes() []route {
 	return []route{
+		{"GET", "/v1/usage", g.showUsage, accessToken, operation{
+			id: "showUsage", does: "Tells what the sessions used that are not deleted, by day and model.",
+			query: []parameter{
+				{"from", "The first day, in UTC; absent: 30 days in all, of a session all.", daySchema()},
+				{"to", "The last day, included; absent: today.", daySchema()},
+				{"session", "The session alone.", nameSchema()},
+			},
+			replies: []reply{{status: 200, says: "What they used.", content: document[usageView]()}},
+			codes:   []schemas.Code{schemas.CodeTooLarge, schemas.CodeUnknownSession, schemas.CodeDeleted},
+		}},
+		{"GET", "/v1/models", g.listModels, accessToken, operation{
+			id: "listModels", does: "Lists the models that the engine knows that answers, with their prices.",
+			replies: []reply{{status: 200, says: "The models; providers may serve others.", content: document[bus.ModelList]()}},
+		}},
+		{"GET", "/v1/tools", g.listTools, accessToken, operation{
+			id: "listTools", does: "Lists the tools that toolrunners offer now.",
+			replies: []reply{{status: 200, says: "The tools.", content: document[toolsView]()}},
+		}},
 		{"GET", "/v1/openapi.json", g.showAPI, accessToken, operation{
 			id: "showAPI", does: "Describes this API: OpenAPI 3.1.",
 			replies: []reply{{status: 200, says: "The document that you read.", content: content{media: []string{mediaJSON}, schema: object{"type": "object"}}}},

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 
@@ -67,13 +68,11 @@ func (c *Catalog) names() string {
 	if len(c.providers) == 0 {
 		return "none"
 	}
-	var names []string
-	for name := range c.providers {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return strings.Join(names, ", ")
+	return strings.Join(c.Providers(), ", ")
 }
+
+// Providers lists the names of the providers, sorted.
+func (c *Catalog) Providers() []string { return slices.Sorted(maps.Keys(c.providers)) }
 
 // Models lists what the providers know as "provider/model", sorted.
 func (c *Catalog) Models() []string {

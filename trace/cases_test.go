@@ -234,7 +234,7 @@ func checkClosed(t *testing.T, s *Store) {
 		"Each":     func() error { return s.Each(ctx, bob, schemas.Position{}, nil) },
 		"Load":     func() error { _, err := s.Load(ctx, bob, nil); return err },
 		"Session":  func() error { _, _, err := s.Session(bob); return err },
-		"Sessions": func() error { _, err := s.Sessions(ctx, "p", Paging{}); return err },
+		"Sessions": func() error { _, err := s.Sessions(ctx, "p", Filter{}, Paging{}); return err },
 		"Outcome":  func() error { _, _, err := s.Outcome(bob, "x"); return err },
 		"Usage":    func() error { _, err := s.Usage(ctx, "p", 0, 1); return err },
 		"Errors":   func() error { _, err := s.Errors(ctx, "p", Paging{}); return err },

@@ -95,7 +95,7 @@ func TestInterruptedResetIsCompleted(t *testing.T) {
 		t.Fatal(err)
 	}
 	s = open(t, Options{FS: fs})
-	page, err := s.Sessions(context.Background(), "p", Paging{})
+	page, err := s.Sessions(context.Background(), "p", Filter{}, Paging{})
 	if err != nil || len(page.Sessions) != 1 || page.Sessions[0].Session != ann {
 		t.Errorf("sessions: %+v, %v", page, err)
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
 
 	"braid/schemas"
 )
@@ -54,7 +55,7 @@ func TestSessionsByLastActivity(t *testing.T) {
 
 	var got []string
 	for cursor, more := "", true; more; more = cursor != "" {
-		page, err := s.Sessions(ctx, "p", Paging{Cursor: cursor, Limit: 2})
+		page, err := s.Sessions(ctx, "p", Filter{}, Paging{Cursor: cursor, Limit: 2})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -68,23 +69,86 @@ func TestSessionsByLastActivity(t *testing.T) {
 	}
 }
 
+// Filtered pages, one after the other, hold what a filter takes of the whole listing, in its order,
+// however many are asked for at a time.
+func TestSessionsByFilter(t *testing.T) {
+	s, b := open(t, Options{}), newScript()
+	ctx := context.Background()
+	for i := range 40 {
+		ref := schemas.SessionRef{Project: "p", ID: fmt.Sprint("s", i)}
+		first := []schemas.Payload{meta([]string{"a", "b"}[i%2])}
+		if i%3 > 0 {
+			first = append(first, prompt("x"))
+		}
+		frames := []Frame{b.frame(ref, first...)}
+		if i%3 == 2 {
+			frames = append(frames, b.frame(ref, &schemas.RequestBegin{}, schemas.NewToolCall("c1", "sh", `{"a":1}`), ask("c1")))
+		}
+		apply(t, s, b, frames...)
+	}
+	all, err := s.Sessions(ctx, "p", Filter{}, Paging{Limit: 1000})
+	if err != nil || len(all.Sessions) != 40 || all.Next != "" {
+		t.Fatal(len(all.Sessions), all.Next, err)
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		at := func(name string) time.Time {
+			i := rapid.IntRange(-1, 39).Draw(t, name)
+			if i < 0 {
+				return time.Time{}
+			}
+			return all.Sessions[i].Created
+		}
+		filter := Filter{
+			State:        rapid.SampledFrom([]State{"", StateIdle, StateRunning, StateWaitingApproval}).Draw(t, "state"),
+			Agent:        rapid.SampledFrom([]string{"", "helper", "other"}).Draw(t, "agent"),
+			Model:        rapid.SampledFrom([]string{"", "shell/a", "shell/b"}).Draw(t, "model"),
+			CreatedSince: at("since"), CreatedUntil: at("until"),
+		}
+		limit := rapid.IntRange(1, 45).Draw(t, "limit")
+		var want, got []string
+		for _, info := range all.Sessions {
+			if (filter.State == "" || filter.State == info.State) && (filter.Agent == "" || filter.Agent == info.Agent) &&
+				(filter.Model == "" || filter.Model == info.Model) && info.Created.Compare(filter.CreatedSince) >= 0 &&
+				(filter.CreatedUntil.IsZero() || info.Created.Compare(filter.CreatedUntil) < 0) {
+				want = append(want, info.Session.ID)
+			}
+		}
+		for cursor, more := "", true; more; more = cursor != "" {
+			page, err := s.Sessions(ctx, "p", filter, Paging{Cursor: cursor, Limit: limit})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(page.Sessions) > limit || len(page.Sessions) < limit && page.Next != "" {
+				t.Fatalf("a page of %d, %d were asked for, next %q", len(page.Sessions), limit, page.Next)
+			}
+			for _, info := range page.Sessions {
+				got = append(got, info.Session.ID)
+			}
+			cursor = page.Next
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Fatalf("sessions (-want +got):\n%s", diff)
+		}
+	})
+}
+
 func TestListingRefusesBadInput(t *testing.T) {
 	s := open(t, Options{})
 	ctx := context.Background()
 	invalid := &schemas.Error{Code: schemas.CodeInvalid}
 	for _, cursor := range []string{"!", strings.Repeat("A", 1000)} {
-		if _, err := s.Sessions(ctx, "p", Paging{Cursor: cursor}); !errors.Is(err, invalid) {
+		if _, err := s.Sessions(ctx, "p", Filter{}, Paging{Cursor: cursor}); !errors.Is(err, invalid) {
 			t.Errorf("cursor %.20q: %v", cursor, err)
 		}
 	}
-	if _, err := s.Sessions(ctx, "", Paging{}); !errors.Is(err, invalid) {
+	if _, err := s.Sessions(ctx, "", Filter{}, Paging{}); !errors.Is(err, invalid) {
 		t.Errorf("no project: %v", err)
 	}
 	if _, err := s.Usage(ctx, "a/b", 0, 1); !errors.Is(err, invalid) {
 		t.Errorf("usage of a bad project: %v", err)
 	}
 	// A cursor of any bytes stays within the project and does no harm.
-	if page, err := s.Sessions(ctx, "p", Paging{Cursor: "____"}); err != nil || len(page.Sessions) != 0 {
+	if page, err := s.Sessions(ctx, "p", Filter{}, Paging{Cursor: "____"}); err != nil || len(page.Sessions) != 0 {
 		t.Errorf("made-up cursor: %+v, %v", page, err)
 	}
 }
@@ -101,6 +165,22 @@ func TestUsageByDayAndModel(t *testing.T) {
 	today, tomorrow := DayOf(noon), DayOf(noon)+1
 	row := func(day Day, model string, requests, total int64) UsageRow {
 		return UsageRow{Day: day, Model: model, Requests: requests, Tokens: schemas.TokenCounts{Output: requests, Total: total}}
+	}
+	for _, test := range []struct {
+		ref      schemas.SessionRef
+		from, to Day
+		want     []UsageRow
+	}{
+		{bob, today, tomorrow, []UsageRow{row(today, "shell/a", 2, 3), row(tomorrow, "shell/b", 1, 8)}},
+		{bob, tomorrow, tomorrow, []UsageRow{row(tomorrow, "shell/b", 1, 8)}},
+		{ann, 0, tomorrow, []UsageRow{row(today, "shell/b", 1, 4)}},
+		{schemas.SessionRef{Project: "p", ID: "bo"}, 0, tomorrow, nil},
+		{bob, tomorrow, today, nil}, // the wrong way round
+	} {
+		rows, err := s.SessionUsage(ctx, test.ref, test.from, test.to)
+		if diff := cmp.Diff(test.want, rows); err != nil || diff != "" {
+			t.Errorf("%s, %s to %s: %v (-want +got):\n%s", test.ref, test.from, test.to, err, diff)
+		}
 	}
 	for _, test := range []struct {
 		from, to Day

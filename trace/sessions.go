@@ -89,29 +89,60 @@ func (s *Store) Session(ref schemas.SessionRef) (SessionInfo, bool, error) {
 	return info, true, nil
 }
 
-// Sessions lists a project's sessions by last activity, the newest first. A session that becomes
-// active between two pages moves to the front, where the second page does not look.
-func (s *Store) Sessions(ctx context.Context, project string, paging Paging) (SessionPage, error) {
-	var page SessionPage
-	keys, next, err := s.listing(ctx, spaceActivity, project, paging)
-	if err != nil {
-		return page, s.explain(err, "list sessions of %s", project)
-	}
-	for _, row := range keys {
-		ref, _, err := parseActivityKey(row.key)
+// Filter says which sessions of a listing are wanted. Its zero value wants all.
+type Filter struct {
+	State        State
+	Agent, Model string
+	// CreatedSince is included, CreatedUntil is not.
+	CreatedSince, CreatedUntil time.Time
+}
+
+func (f Filter) takes(info SessionInfo) bool {
+	return (f.State == "" || f.State == info.State) &&
+		(f.Agent == "" || f.Agent == info.Agent) &&
+		(f.Model == "" || f.Model == info.Model) &&
+		!info.Created.Before(f.CreatedSince) &&
+		(f.CreatedUntil.IsZero() || info.Created.Before(f.CreatedUntil))
+}
+
+// maxLooked bounds how many sessions are looked at for one page.
+const maxLooked = 5000
+
+// Sessions lists those of a project's sessions that the filter takes, by last activity, the newest
+// first. A session that becomes active between two pages moves to the front, where the second page
+// does not look. A filter that takes few sessions may leave a page short, or empty, though it has a
+// Next.
+func (s *Store) Sessions(ctx context.Context, project string, filter Filter, paging Paging) (SessionPage, error) {
+	var found []SessionInfo
+	limit := paging.limit()
+	for looked := 0; ; {
+		rows, next, err := s.listing(ctx, spaceActivity, project, paging)
 		if err != nil {
-			return page, s.explain(err, "list sessions of %s", project)
+			return SessionPage{}, s.explain(err, "list sessions of %s", project)
 		}
-		info, found, err := s.Session(ref)
-		if err != nil {
-			return page, err
+		for i, row := range rows {
+			ref, _, err := parseActivityKey(row.key)
+			if err != nil {
+				return SessionPage{}, s.explain(err, "list sessions of %s", project)
+			}
+			info, there, err := s.Session(ref)
+			if err != nil {
+				return SessionPage{}, err
+			}
+			if !there || !filter.takes(info) { // not there: it was deleted just now
+				continue
+			}
+			found = append(found, info)
+			if len(found) == limit && i < len(rows)-1 {
+				return SessionPage{found, encodeCursor(projectKey(spaceActivity, project), row.key)}, nil
+			}
 		}
-		if found { // else it was deleted just now
-			page.Sessions = append(page.Sessions, info)
+		looked += len(rows)
+		if next == "" || len(found) == limit || looked >= maxLooked {
+			return SessionPage{found, next}, nil
 		}
+		paging.Cursor = next
 	}
-	page.Next = next
-	return page, nil
 }
 
 // info completes a session's summary by what it names by position.

@@ -299,7 +299,7 @@ func TestTombstoneRemovesEverything(t *testing.T) {
 	if err != nil || len(rows) != 1 || rows[0].Tokens.Total != 7 || rows[0].Requests != 1 {
 		t.Errorf("usage: %+v, %v", rows, err)
 	}
-	page, err := s.Sessions(ctx, "p", Paging{})
+	page, err := s.Sessions(ctx, "p", Filter{}, Paging{})
 	if err != nil || len(page.Sessions) != 1 || page.Sessions[0].Session != ann {
 		t.Errorf("sessions: %+v, %v", page, err)
 	}

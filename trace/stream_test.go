@@ -97,7 +97,7 @@ func describe(m schemas.Message) string {
 func found(s *Store) (contents, error) {
 	ctx := context.Background()
 	got := contents{Sessions: map[string]sessionContents{}}
-	page, err := s.Sessions(ctx, "p", Paging{Limit: 1000})
+	page, err := s.Sessions(ctx, "p", Filter{}, Paging{Limit: 1000})
 	if err != nil {
 		return got, err
 	}

@@ -83,9 +83,35 @@ func (s *Store) Usage(ctx context.Context, project string, from, to Day) ([]Usag
 	if to < from {
 		return nil, nil
 	}
-	var rows []UsageRow
-	err := s.scan(ctx, usageKey(project, from, ""), prefixEnd(usageKey(project, to, "")), func(k, v []byte) error {
+	rows, err := s.usageRows(ctx, usageKey(project, from, ""), usageKey(project, to, ""), func(k []byte) (Day, string, error) {
 		_, day, model, err := parseUsageKey(k)
+		return day, model, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("usage of %s: %w", project, err)
+	}
+	return rows, nil
+}
+
+// SessionUsage is [Store.Usage] of one session. A session that does not exist has used nothing.
+func (s *Store) SessionUsage(ctx context.Context, ref schemas.SessionRef, from, to Day) ([]UsageRow, error) {
+	if to < from {
+		return nil, nil
+	}
+	rows, err := s.usageRows(ctx, sessionUsageKey(ref, from, ""), sessionUsageKey(ref, to, ""), func(k []byte) (Day, string, error) {
+		_, day, model, err := parseSessionUsageKey(k)
+		return day, model, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("usage of %s: %w", ref, err)
+	}
+	return rows, nil
+}
+
+// usageRows reads the rows from a key on, up to all that begin with the last one.
+func (s *Store) usageRows(ctx context.Context, first, last []byte, parse func([]byte) (Day, string, error)) (rows []UsageRow, err error) {
+	err = s.scan(ctx, first, prefixEnd(last), func(k, v []byte) error {
+		day, model, err := parse(k)
 		if err != nil {
 			return err
 		}
@@ -96,8 +122,5 @@ func (s *Store) Usage(ctx context.Context, project string, from, to Day) ([]Usag
 		rows = append(rows, UsageRow{Day: day, Model: model, Requests: u.Requests, Tokens: u.Tokens})
 		return nil
 	})
-	if err != nil {
-		return nil, fmt.Errorf("usage of %s: %w", project, err)
-	}
-	return rows, nil
+	return rows, err
 }

@@ -1,0 +1,104 @@
+package engine
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"braid/bus"
+	"braid/schemas"
+	"braid/trace"
+)
+
+// This file answers what is asked of a project as a whole.
+
+// filterOf reads which sessions are wanted.
+func filterOf(args bus.SessionsArgs) (f trace.Filter, err error) {
+	f = trace.Filter{State: trace.State(args.State), Agent: args.Agent, Model: args.Model}
+	switch f.State {
+	case "", trace.StateIdle, trace.StateRunning:
+	case stateWaiting:
+		f.State = trace.StateWaitingApproval
+	default:
+		return f, &schemas.Error{Code: schemas.CodeInvalid, Field: "state", Message: "state must be idle, running or waiting"}
+	}
+	if f.CreatedSince, err = instant("created_since", args.CreatedSince); err == nil {
+		f.CreatedUntil, err = instant("created_until", args.CreatedUntil)
+	}
+	return f, err
+}
+
+func instant(field, text string) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	t, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil {
+		return t, &schemas.Error{Code: schemas.CodeInvalid, Field: field, Message: field + " must be a time such as 2006-01-02T15:04:05Z"}
+	}
+	return t, nil
+}
+
+// maxUsageRows bounds an answer.
+const maxUsageRows = 20_000
+
+// answerUsage says what a project used, or a session if the question names one.
+func (e *Engine) answerUsage(ctx context.Context, q bus.Query) (any, error) {
+	var args bus.UsageArgs
+	if err := q.DecodeArgs(&args); err != nil {
+		return nil, err
+	}
+	var from trace.Day
+	to, err := day("to", args.To)
+	if err == nil && args.From != "" {
+		from, err = day("from", args.From)
+	}
+	if err != nil {
+		return nil, err
+	}
+	var rows []trace.UsageRow
+	if q.Session == "" {
+		rows, err = e.store.Usage(ctx, q.Project, from, to)
+	} else {
+		rows, err = e.store.SessionUsage(ctx, q.Ref(), from, to)
+	}
+	switch {
+	case err != nil:
+		return nil, err
+	case len(rows) > maxUsageRows:
+		return nil, schemas.Errorf(schemas.CodeTooLarge, "that is %d rows, the limit is %d: ask for fewer days", len(rows), maxUsageRows)
+	}
+	table := bus.UsageTable{Rows: make([]bus.UsageRow, 0, len(rows))}
+	for _, r := range rows {
+		table.Rows = append(table.Rows, bus.UsageRow{Day: r.Day.String(), Model: r.Model, Requests: r.Requests, Tokens: r.Tokens})
+	}
+	return table, nil
+}
+
+func day(field, text string) (trace.Day, error) {
+	d, err := trace.ParseDay(text)
+	if err != nil {
+		return d, &schemas.Error{Code: schemas.CodeInvalid, Field: field, Message: field + " must be a day such as 2006-01-02"}
+	}
+	return d, nil
+}
+
+// answerModels lists the models that the providers tell of, and those that have a price.
+func (e *Engine) answerModels() bus.ModelList {
+	names := slices.Concat(e.models.Models(), slices.Collect(maps.Keys(e.prices)))
+	slices.Sort(names)
+	list := bus.ModelList{Models: []bus.ModelInfo{}, Providers: e.models.Providers()}
+	for _, name := range slices.Compact(names) {
+		provider, _, err := schemas.SplitModel(name)
+		if err != nil || !slices.Contains(list.Providers, provider) {
+			continue // a price of what nobody serves
+		}
+		info := bus.ModelInfo{Name: name}
+		if p, ok := e.prices[name]; ok {
+			info.Price = &bus.ModelPrice{Input: p.Input, Output: p.Output, CacheRead: p.CacheRead, CacheWrite: p.CacheWrite}
+		}
+		list.Models = append(list.Models, info)
+	}
+	return list
+}

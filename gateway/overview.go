@@ -1,0 +1,142 @@
+package gateway
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"braid/bus"
+	"braid/schemas"
+)
+
+// This file answers what is asked of the project as a whole.
+
+// sessionsView is a page of sessions.
+type sessionsView struct {
+	Sessions []sessionView `json:"sessions"`
+	Next     string        `json:"next,omitzero" doc:"the cursor of the next page; absent: this is the last"`
+}
+
+// listSessions lists the sessions that the parameters want.
+func (g *Gateway) listSessions(w http.ResponseWriter, r *http.Request) error {
+	values := r.URL.Query()
+	limit, err := pageLimit(values, usualSessions, mostSessions)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), g.o.QueryWait)
+	defer cancel()
+	page, err := g.conn.AskSessions(ctx, g.o.Project, bus.SessionsArgs{
+		Limit: limit, Cursor: values.Get("cursor"),
+		State: values.Get("state"), Agent: values.Get("agent"), Model: values.Get("model"),
+		CreatedSince: values.Get("created_since"), CreatedUntil: values.Get("created_until"),
+	})
+	if err != nil {
+		return readFailed(err)
+	}
+	views := make([]sessionView, 0, len(page.Sessions))
+	for _, info := range page.Sessions {
+		views = append(views, viewOf(info))
+	}
+	writeJSON(w, http.StatusOK, sessionsView{views, page.Next})
+	return nil
+}
+
+// usageView is what was used from one day to another.
+type usageView struct {
+	From    string         `json:"from,omitzero" doc:"the first day, in UTC; absent: from the session's beginning"`
+	To      string         `json:"to" doc:"the last day, included"`
+	Session string         `json:"session,omitzero"`
+	Usage   []bus.UsageRow `json:"usage" doc:"by day and model"`
+	Total   usageTotal     `json:"total"`
+}
+
+// usageTotal adds up a usageView.
+type usageTotal struct {
+	Requests int64               `json:"requests" doc:"model calls that used something, completed or not"`
+	Tokens   schemas.TokenCounts `json:"tokens"`
+}
+
+// usageDays is how many days of a project are told of, unless others are asked for.
+const usageDays = 30
+
+// showUsage tells what the project used, or one session.
+func (g *Gateway) showUsage(w http.ResponseWriter, r *http.Request) error {
+	values := r.URL.Query()
+	view := usageView{From: values.Get("from"), To: values.Get("to"), Session: values.Get("session")}
+	if view.To == "" {
+		view.To = time.Now().UTC().Format(time.DateOnly)
+	}
+	if view.From == "" && view.Session == "" {
+		last, err := time.Parse(time.DateOnly, view.To)
+		if err != nil {
+			return &schemas.Error{Code: schemas.CodeInvalid, Field: "to", Message: "to must be a day such as 2006-01-02"}
+		}
+		view.From = last.AddDate(0, 0, 1-usageDays).Format(time.DateOnly)
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), g.o.QueryWait)
+	defer cancel()
+	ref := schemas.SessionRef{Project: g.o.Project, ID: view.Session}
+	var least uint64
+	if values.Has("session") {
+		if err := schemas.ValidateName("session", ref.ID); err != nil {
+			return err
+		}
+		var err error
+		if least, err = g.ends(ctx, ref); err != nil {
+			return err
+		}
+	}
+	table, err := g.conn.AskUsage(ctx, ref, least, bus.UsageArgs{From: view.From, To: view.To})
+	if err != nil {
+		return readFailed(err)
+	}
+	view.Usage = table.Rows
+	for _, row := range table.Rows {
+		view.Total.Requests += row.Requests
+		view.Total.Tokens = view.Total.Tokens.Add(row.Tokens)
+	}
+	writeJSON(w, http.StatusOK, view)
+	return nil
+}
+
+// listModels tells what sessions may run on, as far as one engine knows.
+func (g *Gateway) listModels(w http.ResponseWriter, r *http.Request) error {
+	ctx, cancel := context.WithTimeout(r.Context(), g.o.QueryWait)
+	defer cancel()
+	list, err := g.conn.AskModels(ctx, g.o.Project)
+	if err != nil {
+		return readFailed(err)
+	}
+	writeJSON(w, http.StatusOK, list)
+	return nil
+}
+
+// toolsView are the tools that toolrunners offer.
+type toolsView struct {
+	Tools     []schemas.ToolDefinition `json:"tools"`
+	Conflicts []conflictView           `json:"conflicts,omitzero" doc:"tools that toolrunners define differently"`
+}
+
+// conflictView is a tool that two toolrunners define differently.
+type conflictView struct {
+	Tool    string `json:"tool"`
+	Used    string `json:"used" doc:"the toolrunner whose definition is taken"`
+	Ignored string `json:"ignored" doc:"the one whose is not"`
+}
+
+// listTools tells what tools the project's sessions have now.
+func (g *Gateway) listTools(w http.ResponseWriter, r *http.Request) error {
+	ctx, cancel := context.WithTimeout(r.Context(), g.o.QueryWait)
+	defer cancel()
+	tools, conflicts, err := g.conn.Tools(ctx, g.o.Project, nil)
+	if err != nil {
+		return readFailed(err)
+	}
+	view := toolsView{Tools: tools}
+	for _, c := range conflicts {
+		view.Conflicts = append(view.Conflicts, conflictView{Tool: c.Name, Used: c.Used, Ignored: c.Ignored})
+	}
+	writeJSON(w, http.StatusOK, view)
+	return nil
+}
