@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -28,15 +27,11 @@ func checkCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			in := cmd.InOrStdin()
-			if len(args) == 1 && args[0] != "-" {
-				f, err := os.Open(args[0])
-				if err != nil {
-					return err
-				}
-				defer f.Close()
-				in = f
+			in, err := openInput(cmd, args)
+			if err != nil {
+				return err
 			}
+			defer in.Close()
 			var opts []schemas.Option
 			if middle {
 				opts = append(opts, schemas.FromMiddle())

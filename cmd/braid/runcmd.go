@@ -21,9 +21,7 @@ import (
 )
 
 type runOptions struct {
-	stack    stackOptions
-	server   serverFlags
-	logs     cli.LogFlags
+	place
 	model    string
 	fallback []string
 	approve  string
@@ -60,8 +58,8 @@ func runCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if o.server.url != "" && cmd.Flags().Changed("policy") { // a file may say it for engines
-				return cli.Usage("--policy is for an engine in this process; give it to the engines behind the server instead")
+			if err := o.check(cmd.Flags()); err != nil {
+				return err
 			}
 			return o.run(cmd.Context(), prompt, console{
 				in: bufio.NewReader(cmd.InOrStdin()), out: cmd.OutOrStdout(), err: cmd.ErrOrStderr(),
@@ -75,12 +73,7 @@ func runCommand() *cobra.Command {
 }
 
 func (o *runOptions) register(flags *pflag.FlagSet) {
-	o.stack.Register(flags, "2s")
-	o.server.register(flags)
-	o.logs.Register(flags)
-	if f := flags.Lookup("log-level"); f != nil {
-		f.DefValue, o.logs.Level = "warn", "warn"
-	}
+	o.place.register(flags)
 	flags.StringVar(&o.model, "model", "shell/demo", "what to run on, as provider/model")
 	flags.StringArrayVar(&o.fallback, "fallback", nil, "what goes on when the model can't, as provider/model; repeat it for more, in order")
 	flags.StringVar(&o.approve, "approve", string(schemas.ApproveReadOnly), "read-only, always-ask, allow-all or deny-all")
@@ -168,20 +161,11 @@ func (o *runOptions) run(ctx context.Context, prompt string, c console) (err err
 	if err := o.checkSession(); err != nil {
 		return err
 	}
-	api := o.server.api()
-	if api == nil {
-		if o.stack.log, err = cli.Logger(o.logs, c.err); err != nil {
-			return err
-		}
-		o.stack.listen = "127.0.0.1:0"
-		s, err := startStack(ctx, o.stack)
-		if err != nil {
-			return err
-		}
-		defer cli.Close(&err, func() error { return s.stop(context.WithoutCancel(ctx)) })
-		api = newAPI(s.url, s.token)
+	api, leave, err := o.reach(ctx, c.err)
+	if err != nil {
+		return err
 	}
-	defer api.close()
+	defer cli.Close(&err, leave)
 	r := &promptRun{api: api, console: c, show: newRenderer(c.out, o.json), log: zerolog.Nop()}
 	return r.run(ctx, o, task)
 }

@@ -33,6 +33,7 @@ func traceExportCommand() *cobra.Command {
 				return cli.Usage("%v", err)
 			}
 			if api := server.api(); api != nil {
+				defer api.close()
 				return api.copy(cmd.Context(), "/v1/sessions/"+args[0]+"/trace", cmd.OutOrStdout())
 			}
 			dir, err := o.DataDir()

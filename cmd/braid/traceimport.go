@@ -10,7 +10,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"os"
 
 	"github.com/spf13/cobra"
 
@@ -20,9 +19,7 @@ import (
 
 // importOptions say what becomes of a trace.
 type importOptions struct {
-	stack   stackOptions
-	logs    cli.LogFlags
-	server  serverFlags
+	place
 	query   url.Values
 	lenient bool
 }
@@ -38,6 +35,9 @@ func traceImportCommand() *cobra.Command {
 			"the approval mode is not taken from the trace.",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			if err := o.check(cmd.Flags()); err != nil {
+				return err
+			}
 			for name, value := range settings {
 				if *value != "" {
 					o.query.Set(name, *value)
@@ -46,15 +46,11 @@ func traceImportCommand() *cobra.Command {
 			if o.lenient {
 				o.query.Set("lenient", "true")
 			}
-			in := cmd.InOrStdin()
-			if len(args) == 1 && args[0] != "-" {
-				f, err := os.Open(args[0])
-				if err != nil {
-					return err
-				}
-				defer f.Close()
-				in = f
+			in, err := openInput(cmd, args)
+			if err != nil {
+				return err
 			}
+			defer in.Close()
 			return o.run(cmd.Context(), in, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
@@ -72,12 +68,7 @@ func traceImportCommand() *cobra.Command {
 	flags.BoolVar(&o.lenient, "lenient", false, "leave out a last line that is torn")
 	cli.OnlyTyped(flags, "lenient")
 	cli.Configure(cmd, cli.SectionRun)
-	o.server.register(flags)
-	o.stack.Register(flags, "2s")
-	o.logs.Register(flags)
-	if f := flags.Lookup("log-level"); f != nil {
-		f.DefValue, o.logs.Level = "warn", "warn"
-	}
+	o.register(flags)
 	return cmd
 }
 
@@ -86,20 +77,11 @@ func (o *importOptions) run(ctx context.Context, in io.Reader, out, errOut io.Wr
 	if err != nil {
 		return fmt.Errorf("read the trace: %w", err)
 	}
-	api := o.server.api()
-	if api == nil {
-		if o.stack.log, err = cli.Logger(o.logs, errOut); err != nil {
-			return err
-		}
-		o.stack.listen = "127.0.0.1:0"
-		s, err := startStack(ctx, o.stack)
-		if err != nil {
-			return err
-		}
-		defer cli.Close(&err, func() error { return s.stop(context.WithoutCancel(ctx)) })
-		api = newAPI(s.url, s.token)
+	api, leave, err := o.reach(ctx, errOut)
+	if err != nil {
+		return err
 	}
-	defer api.close()
+	defer cli.Close(&err, leave)
 	id, err := importTrace(ctx, api, o.query, trace)
 	if err != nil {
 		return err

@@ -1,0 +1,61 @@
+package main
+
+import (
+	"context"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"braid/internal/cli"
+)
+
+// place is where a command has its work done: on a server, or in this process if none is named.
+type place struct {
+	stack  stackOptions
+	server serverFlags
+	logs   cli.LogFlags
+}
+
+func (p *place) register(flags *pflag.FlagSet) {
+	p.stack.Register(flags, "2s")
+	p.server.register(flags)
+	p.logs.Register(flags)
+	if f := flags.Lookup("log-level"); f != nil {
+		f.DefValue, p.logs.Level = "warn", "warn"
+	}
+}
+
+// check refuses what was asked of an engine that there will not be. A file may say it for engines.
+func (p *place) check(flags *pflag.FlagSet) error {
+	if p.server.url != "" && flags.Changed("policy") {
+		return cli.Usage("--policy is for an engine in this process; give it to the engines behind the server instead")
+	}
+	return nil
+}
+
+// reach returns a client, and what ends whatever was started for it. Logs go to errOut.
+func (p *place) reach(ctx context.Context, errOut io.Writer) (api *apiClient, leave func() error, err error) {
+	if api := p.server.api(); api != nil {
+		return api, func() error { api.close(); return nil }, nil
+	}
+	if p.stack.log, err = cli.Logger(p.logs, errOut); err != nil {
+		return nil, nil, err
+	}
+	p.stack.listen = "127.0.0.1:0"
+	s, err := startStack(ctx, p.stack)
+	if err != nil {
+		return nil, nil, err
+	}
+	api = newAPI(s.url, s.token)
+	return api, func() error { api.close(); return s.stop(context.WithoutCancel(ctx)) }, nil
+}
+
+// openInput opens the file that a command's argument names: standard input for "-" or none.
+func openInput(cmd *cobra.Command, args []string) (io.ReadCloser, error) {
+	if len(args) == 0 || args[0] == "-" {
+		return io.NopCloser(cmd.InOrStdin()), nil
+	}
+	return os.Open(args[0])
+}
