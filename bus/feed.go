@@ -52,8 +52,7 @@ func (c *Conn) openFeed(ctx context.Context, ref schemas.SessionRef, o FollowOpt
 		f.close()
 		return nil, fmt.Errorf("subscribe: %w", err)
 	}
-	err = retryRead(ctx, func(ctx context.Context) error { return c.nc.FlushWithContext(ctx) })
-	if err != nil {
+	if err := c.flush(ctx); err != nil {
 		f.close()
 		return nil, fmt.Errorf("subscribe: %w", err)
 	}

@@ -75,7 +75,7 @@ func (c *Conn) SubscribeFragments(ref schemas.SessionRef, take func(schemas.Tool
 		err = sub.SetPendingLimits(fragmentBacklog, fragmentBacklogBytes)
 	}
 	if err == nil {
-		err = c.nc.Flush() // received from now on
+		err = c.subscribed(sub) // received from now on
 	}
 	if err != nil {
 		return nil, fmt.Errorf("subscribe to output of %s: %w", ref, err)

@@ -19,7 +19,7 @@ func (c *Conn) serve(subject, queue string, workers int, handle func(context.Con
 	requests := make(chan *nats.Msg, serveBacklog)
 	sub, err := c.nc.ChanQueueSubscribe(subject, queue, requests)
 	if err == nil {
-		err = c.nc.Flush() // served from now on, not from some time soon
+		err = c.subscribed(sub) // served from now on, not from some time soon
 	}
 	if err != nil {
 		return nil, fmt.Errorf("serve %s: %w", subject, err)
