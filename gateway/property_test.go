@@ -181,7 +181,8 @@ func checkReload(rt *rapid.T, t *testing.T, stored []string, page messagesView, 
 		history = append(history, m.ID+" "+string(line))
 	}
 	var after []string
-	seen := &partials{} // what somebody saw who was there from the beginning
+	seen := &partials{}                 // what somebody saw who was there from the beginning
+	usage := map[string]schemas.Entry{} // the last message of each session, if the end of its request follows
 	for _, line := range stored {
 		e := decode(t, line)
 		if e.Position.Compare(at) > 0 {
@@ -191,6 +192,10 @@ func checkReload(rt *rapid.T, t *testing.T, stored []string, page messagesView, 
 			continue
 		}
 		seen.apply(e.Message)
+		origin := strings.Join(e.Message.Origin, "/")
+		if delete(usage, origin); e.Message.Kind() == schemas.KindTokenUsage {
+			usage[origin] = e
+		}
 		if e.Message.Recorded() {
 			want = append(want, line)
 		}
@@ -208,6 +213,11 @@ func checkReload(rt *rapid.T, t *testing.T, stored []string, page messagesView, 
 	for _, m := range page.Partials {
 		for _, v := range checker.Add(schemas.Entry{Message: m}) {
 			rt.Errorf("partials: %s", v)
+		}
+	}
+	for _, e := range usage { // it stands in the history, and directly before what is streamed
+		for _, v := range checker.Add(e) {
+			rt.Errorf("usage at %s: %s", at, v)
 		}
 	}
 	for _, line := range live {
