@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/http"
 	"runtime/debug"
-	"strings"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -48,7 +47,7 @@ func setHeaders(h http.Header) {
 func logRequest(log zerolog.Logger, r *http.Request, status int, took time.Duration) {
 	event := log.Info()
 	switch {
-	case strings.HasSuffix(r.Pattern, "/healthz"), strings.HasSuffix(r.Pattern, "/readyz"):
+	case routine(r):
 		event = log.Debug()
 	case status >= http.StatusInternalServerError:
 		event = log.Warn()
@@ -58,6 +57,15 @@ func logRequest(log zerolog.Logger, r *http.Request, status int, took time.Durat
 		event = event.Str("session", id)
 	}
 	event.Msg("request")
+}
+
+// routine reports that a request comes again and again by itself: from probes, and from pages.
+func routine(r *http.Request) bool {
+	switch r.Pattern {
+	case "GET /healthz", "GET /readyz", "GET /v1/sessions", "GET /{$}", "GET /static/{file}":
+		return true
+	}
+	return false
 }
 
 // statusRecorder remembers the status. http.ResponseController finds what it wraps.

@@ -108,6 +108,7 @@ func TestControlsHaveNames(t *testing.T) {
 	p.click("#new", "New session")
 	p.see("form", "Model")
 	named(p, "Prompt", "Model", "Tool calls", "Start")
+	p.shots("15-new")
 }
 
 // named checks that all controls have names, and that some are there.

@@ -361,14 +361,6 @@ func (p *tab) see(selector, text string) {
 		fmt.Sprintf(`[...document.querySelectorAll(%q)].some((n) => n.checkVisibility() && n.innerText.includes(%q))`, selector, text))
 }
 
-// text is what is shown under a selector.
-func (p *tab) text(selector string) string {
-	p.t.Helper()
-	var text string
-	p.eval(fmt.Sprintf(`document.querySelector(%q)?.innerText ?? ""`, selector), &text)
-	return text
-}
-
 // click presses the mouse in the middle of an element that has the text.
 func (p *tab) click(selector, text string) {
 	p.t.Helper()

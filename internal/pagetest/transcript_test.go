@@ -59,3 +59,70 @@ func TestAnySessionCanBeReloadedAnywhere(t *testing.T) {
 	})
 	b.noProblems()
 }
+
+// Who decides on a call must see what it is.
+func TestArgumentsAreShownAsTheyAre(t *testing.T) {
+	w := newWorld(t, nil)
+	b := startBrowser(t)
+	p := b.tab()
+	w.enter(p)
+	for _, c := range []struct{ why, given, want string }{
+		{"a command is a command", `{"command":"ls -l\nrm x"}`, "ls -l\nrm x"},
+		{"one text under another name keeps the name", `{"path":"x"}`, "{\n  \"path\": \"x\"\n}"},
+		{"JSON gets line breaks", `{ "a": 1, "b":[true] }`, "{\n  \"a\": 1,\n  \"b\": [\n    true\n  ]\n}"},
+		{"a member that comes twice is not hidden", `{"command":"rm -rf x","command":"ls"}`, `{"command":"rm -rf x","command":"ls"}`},
+		{"a number keeps its digits", `{"n":12345678901234567890}`, `{"n":12345678901234567890}`},
+		{"what is no JSON stays", `{"command":"ls`, `{"command":"ls`},
+		{"the order of writing can't be turned", "{\"command\":\"ls \u202egpj.exe\"}", `ls \u202egpj.exe`},
+		{"nothing is invisible", "{\"command\":\"l\u200bs\"}", `l\u200bs`},
+		{"blanks in texts stay", `{"command":"a  b"}`, "a  b"},
+	} {
+		given, err := schemas.EncodeJSON(c.given)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got string
+		p.eval(fmt.Sprintf(`import("/static/text.js").then((m) => m.readableArguments(%s))`, given), &got)
+		if got != c.want {
+			t.Errorf("%s: %q is shown as %q, want %q", c.why, c.given, got, c.want)
+		}
+	}
+}
+
+// The model's Markdown, block by block.
+func TestMarkdown(t *testing.T) {
+	w := newWorld(t, nil)
+	b := startBrowser(t)
+	p := b.tab()
+	w.enter(p)
+	for _, c := range []struct{ why, given, want string }{
+		{"paragraphs", "one\ntwo\n\nthree", "<p>one\ntwo</p><p>three</p>"},
+		{"a heading is below those of the page", "# One\ntext", "<h3>One</h3><p>text</p>"},
+		{"lists", "- a\n- b\n\n1. c\n2. d", "<ul><li>a</li><li>b</li></ul><ol><li>c</li><li>d</li></ol>"},
+		{"a list that goes on elsewhere", "3. c", `<ol start="3"><li>c</li></ol>`},
+		{"an item over two lines", "- a\n  b", "<ul><li>a\nb</li></ul>"},
+		{"code that is not closed yet", "```go\nx := 1", `<pre class="code" tabindex="0" aria-label="Code, go"><code>x := 1</code></pre>`},
+		{"stars in code are stars", "`**a**` **b**", "<p><code>**a**</code> <strong>b</strong></p>"},
+		{"a star alone is a star", "2 * 3 * 4", "<p>2 * 3 * 4</p>"},
+		{"a quote", "> a\n> b", "<blockquote><p>a\nb</p></blockquote>"},
+		{"a rule", "a\n\n---", "<p>a</p><hr>"},
+		{"names keep their underscores", "snake_case_name", "<p>snake_case_name</p>"},
+		{"an address ends before the full stop", "See https://example.com/a.", `<p>See <a href="https://example.com/a" target="_blank" rel="noopener noreferrer">https://example.com/a</a>.</p>`},
+		{"other schemes are text", "[a](javascript:alert)", "<p>[a](javascript:alert)</p>"},
+	} {
+		given, err := schemas.EncodeJSON(c.given)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got string
+		p.eval(fmt.Sprintf(`import("/static/markdown.js").then((m) => {
+			const grown = document.createElement("div"), whole = document.createElement("div"), text = %s;
+			for (let n = 0; n <= text.length; n++) m.show(grown, text.slice(0, n));
+			m.show(whole, text);
+			return grown.innerHTML === whole.innerHTML ? whole.innerHTML : "word by word it is " + grown.innerHTML;
+		})`, given), &got)
+		if got != c.want {
+			t.Errorf("%s: %q is shown as %s, want %s", c.why, c.given, got, c.want)
+		}
+	}
+}

@@ -40,17 +40,31 @@ export function headline(text, most = 80) {
   return line.length > most ? `${line.slice(0, most - 1)}…` : line;
 }
 
-/** A tool call's arguments: those of one text are that text, others JSON with line breaks. */
+// What has no look of its own, or changes the order in which other characters are seen.
+const unseen = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g;
+
+/** Makes visible what could hide in a text that somebody decides on. */
+export function revealed(text) {
+  return text.replace(unseen, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, "0")}`);
+}
+
+const blanks = /("(?:[^"\\]|\\.)*")|\s+/gs;
+
+/**
+ * A tool call's arguments. A command alone is that command, other JSON gets line breaks; but what would
+ * not read the same afterwards (members that come twice, odd numbers) stays what the model wrote.
+ */
 export function readableArguments(text) {
   let value;
   try {
     value = JSON.parse(text);
   } catch {
-    return text;
+    return revealed(text);
   }
+  if (JSON.stringify(value) !== text.replace(blanks, "$1")) return revealed(text);
   const members = value && typeof value === "object" && !Array.isArray(value) ? Object.entries(value) : [];
-  if (members.length === 1 && typeof members[0][1] === "string") return members[0][1];
-  return JSON.stringify(value, null, 2);
+  if (members.length === 1 && members[0][0] === "command" && typeof members[0][1] === "string") return revealed(members[0][1]);
+  return revealed(JSON.stringify(value, null, 2));
 }
 
 /** Names of states and reasons, for people. */
