@@ -311,12 +311,12 @@ func TestLeavingARange(t *testing.T) {
 // What is no Braid is told as such, at once; what may come back is waited for.
 func TestForeignAnswers(t *testing.T) {
 	ctx := testContext(t)
-	info := func(answer ...string) (client.Info, error, []string) {
+	info := func(answer ...string) (client.Info, []string, error) {
 		url, asked := answers(t, answer...)
 		c := client.New(client.HTTP(url, token))
 		defer c.Close()
 		i, err := c.Session("s").Info(ctx)
-		return i, err, *asked
+		return i, *asked, err
 	}
 	for _, test := range []struct {
 		why, answer string
@@ -327,11 +327,11 @@ func TestForeignAnswers(t *testing.T) {
 		{"no JSON", "200\n<html>", schemas.CodeInternal},
 		{"a code of a later version", "409\n" + `{"error":{"code":"odd","message":"m","field":"f"}}`, "odd"},
 	} {
-		if _, err, asked := info(test.answer); !client.IsCode(err, test.code) || len(asked) != 1 {
+		if _, asked, err := info(test.answer); !client.IsCode(err, test.code) || len(asked) != 1 {
 			t.Errorf("%s: %v, asked %d times", test.why, err, len(asked))
 		}
 	}
-	i, err, asked := info("502\n", `502`+"\n"+`{"error":{"code":"unavailable","message":"m"}}`, `200`+"\n"+`{"session":{"id":"s","later":1}}`)
+	i, asked, err := info("502\n", `502`+"\n"+`{"error":{"code":"unavailable","message":"m"}}`, `200`+"\n"+`{"session":{"id":"s","later":1}}`)
 	if err != nil || i.ID != "s" || len(asked) != 3 {
 		t.Errorf("got %+v %v, asked %d times", i, err, len(asked))
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
@@ -180,9 +181,7 @@ func (t *httpTransport) open(ctx context.Context, r route, header http.Header) (
 	if err != nil {
 		return nil, &schemas.Error{Code: schemas.CodeInvalid, Field: "url", Message: "the server's URL can't be used: " + err.Error()}
 	}
-	for name, values := range header {
-		request.Header[name] = values
-	}
+	maps.Copy(request.Header, header)
 	request.Header.Set("Authorization", "Bearer "+t.token)
 	if payload != nil {
 		request.Header.Set("Content-Type", "application/json")

@@ -49,7 +49,7 @@ func (s *searcher) file(name string) error {
 	text, _, err := s.w.text(name)
 	if err != nil {
 		s.skipped++
-		return nil //nolint:nilerr // the note tells of it
+		return nil // the note tells of it
 	}
 	s.files++
 	number := 0

@@ -107,10 +107,10 @@ type editArguments struct {
 }
 
 func edit(_ context.Context, w *workspace, in editArguments, _ io.Writer) (string, error) {
-	switch {
-	case in.OldText == "":
+	switch in.OldText {
+	case "":
 		return "", refuse("old_text is empty; write_file makes new files")
-	case in.OldText == in.NewText:
+	case in.NewText:
 		return "", refuse("old_text and new_text are the same")
 	}
 	name, err := w.name(in.Path)
