@@ -23,6 +23,9 @@ type Price struct {
 // MaxPrice bounds a price: ten thousand dollars per million tokens.
 const MaxPrice = 10_000 * schemas.Dollar
 
+// maxPrices bounds a price list, in bytes.
+const maxPrices = 1 << 20
+
 // perMillion is how many tokens a price is for.
 const perMillion = 1_000_000
 
@@ -64,8 +67,17 @@ type Prices map[string]Price
 //	  cache_write: 3.75
 //
 // Input and output are needed; cached tokens cost as much as input unless said otherwise. Whatever else
-// stands there is an error, which says where.
-func ParsePrices(data []byte) (Prices, error) {
+// stands there is an error, which says where, and so is a list of over 1 MiB.
+func ParsePrices(data []byte) (_ Prices, err error) {
+	if len(data) > maxPrices {
+		return nil, fmt.Errorf("read the price list: it has %d bytes, the limit is %d", len(data), maxPrices)
+	}
+	defer func() {
+		// The YAML parser is not ours: should a list make it panic, the list is at fault.
+		if p := recover(); p != nil {
+			err = errors.New("read the price list: this can't be read as YAML")
+		}
+	}()
 	var list map[string]listedPrice
 	if err := yaml.UnmarshalWithOptions(data, &list, yaml.DisallowUnknownField()); err != nil {
 		return nil, fmt.Errorf("read the price list: %s", yaml.FormatError(err, false, false))

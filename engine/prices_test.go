@@ -53,6 +53,7 @@ func TestParsePricesRefuses(t *testing.T) {
 	for _, c := range []struct{ why, in, want string }{
 		{"an unknown member", "a/b: {input: 1, output: 1, reasoning: 1}", `unknown field "reasoning"`},
 		{"no provider", "b: {input: 1, output: 1}", "provider/model"},
+		{"no end", strings.Repeat("#", maxPrices+1), "the limit is"},
 		{"no output", "a/b: {input: 1}", "a/b needs input and output"},
 		{"no prices", "a/b:", "a/b needs input and output"},
 		{"a price that is none", "a/b: {input: cheap, output: 1}", `"cheap" is not a plain decimal number`},

@@ -109,6 +109,11 @@ func New(c Config) (*Provider, error) {
 	if err != nil {
 		return nil, err
 	}
+	for name, values := range endpoint.Query() {
+		if tellsSecret(name) {
+			secrets = append(secrets, values...)
+		}
+	}
 	p.client = transport.New(transport.Options{Provider: c.Name, Secrets: secrets, Idle: c.Idle})
 	return p, nil
 }
@@ -149,7 +154,7 @@ func (p *Provider) headers() (secrets []string, err error) {
 			return nil, invalid("headers", "the header %q is invalid", name)
 		}
 		p.header.Set(name, value)
-		if secretHeader(name) {
+		if tellsSecret(name) {
 			secrets = append(secrets, value)
 		}
 	}
@@ -177,8 +182,8 @@ func headerValue(s string) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f })
 }
 
-// secretHeader reports that a header's value is likely a secret.
-func secretHeader(name string) bool {
+// tellsSecret reports that the value of a header or parameter is likely a secret.
+func tellsSecret(name string) bool {
 	name = strings.ToLower(name)
 	return slices.ContainsFunc([]string{"auth", "key", "token", "secret", "cookie", "password"}, func(s string) bool {
 		return strings.Contains(name, s)

@@ -292,3 +292,16 @@ func TestCase_F07_NoEscapes(t *testing.T) {
 		}
 	}
 }
+
+// A key may be part of the base URL: it is sent, and does not show when the provider repeats it.
+func TestKeyInTheBaseURL(t *testing.T) {
+	s := serve(t, reply{status: 500, body: `{"error":{"message":"no good: hidden-value, of 2026-01-01"}}`})
+	m := s.model(t, func(c *openai.Config) { c.BaseURL += "?api-key=hidden-value&api-version=2026-01-01" })
+	o := m.Stream(t.Context(), llm.Request{}, func(schemas.Message) error { return nil })
+	if s.requests[0].URL.Query().Get("api-key") != "hidden-value" {
+		t.Errorf("asked %s", s.requests[0].URL)
+	}
+	if o.Error == nil || strings.Contains(o.Error.Message, "hidden") || !strings.Contains(o.Error.Message, "2026-01-01") {
+		t.Errorf("%+v", o.Error)
+	}
+}
