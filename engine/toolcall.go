@@ -24,6 +24,10 @@ type toolCall struct {
 	cancel chan struct{}
 	once   sync.Once
 
+	// pool is where the call is queued; once it has started, where the session's files are.
+	pool  string
+	bound *schemas.WorkspaceBound
+
 	toolrunner atomic.Pointer[string] // who runs it, once that is known
 	asked      time.Time              // when output was last asked for again; the loop's
 	stood      time.Duration          // how long the record had stood that this owner found
@@ -34,7 +38,10 @@ func (r *runner) startTool(e session.StartTool) {
 	if r.calls[e.Call.ToolCallID] != nil {
 		return
 	}
-	c := &toolCall{r: r, start: e, hint: make(chan *schemas.ToolRecord, 4), cancel: make(chan struct{})}
+	c := &toolCall{r: r, start: e, pool: e.Definition.Pool, hint: make(chan *schemas.ToolRecord, 4), cancel: make(chan struct{})}
+	if e.Bound != nil {
+		c.bind(e.Bound)
+	}
 	r.calls[e.Call.ToolCallID] = c
 	r.spawn(c.run)
 }
@@ -96,6 +103,9 @@ func (c *toolCall) run(ctx context.Context) {
 		case schemas.RecordStarted:
 			rec, err = c.awaitEnd(ctx, rec)
 		default:
+			if rec.State == schemas.RecordDone {
+				c.began(rec)
+			}
 			c.ended(rec)
 			return
 		}
@@ -226,7 +236,7 @@ func (c *toolCall) awaitStart(ctx context.Context, rec schemas.ToolRecord) (sche
 		return c.withdraw(ctx, rec, abortedBeforeStart())
 	default:
 	}
-	message, err := c.r.e.conn.QueueTool(ctx, def.Pool, c.request(rec))
+	message, err := c.r.e.conn.QueueTool(ctx, c.pool, c.request(rec))
 	if err != nil {
 		return c.unqueueable(ctx, rec, err)
 	}
@@ -235,6 +245,8 @@ func (c *toolCall) awaitStart(ctx context.Context, rec schemas.ToolRecord) (sche
 	defer timeout.Stop()
 	tick := time.NewTicker(c.r.e.timing.Records)
 	defer tick.Stop()
+	alive := time.NewTicker(c.r.e.timing.Watch)
+	defer alive.Stop()
 	var result schemas.ToolResult
 	for result.StopReason == "" {
 		select {
@@ -248,8 +260,11 @@ func (c *toolCall) awaitStart(ctx context.Context, rec schemas.ToolRecord) (sche
 			result = abortedBeforeStart()
 			continue
 		case <-timeout.C:
-			result = schemas.ToolResult{
-				Output: fmt.Sprintf("[no toolrunner of pool %q took the call of tool %q within %s; it was not run]", def.Pool, def.Name, limit), Appends: true, StopReason: schemas.StopFailed,
+			result = c.untaken(limit)
+			continue
+		case <-alive.C:
+			if c.placeGone(ctx) {
+				result = c.placeLost()
 			}
 			continue
 		case <-ctx.Done():
@@ -304,6 +319,7 @@ const boundGrace = 10 * time.Second
 // in time, or does not obey a cancel, the owner writes the end itself.
 func (c *toolCall) awaitEnd(ctx context.Context, rec schemas.ToolRecord) (schemas.ToolRecord, error) {
 	c.toolrunner.Store(&rec.Toolrunner)
+	c.began(rec)
 	c.r.onLoop(c.r.resendAll) // what was sent before this owner listened
 	bound := time.NewTimer(c.remains(time.Duration(c.start.Definition.TimeoutMS)*time.Millisecond+boundGrace, boundGrace))
 	defer bound.Stop()
@@ -367,7 +383,7 @@ func (c *toolCall) lost(ctx context.Context, rec schemas.ToolRecord) (schemas.To
 // give writes the end of a call in its toolrunner's place.
 func (c *toolCall) give(ctx context.Context, rec schemas.ToolRecord, reason schemas.StopReason, note string) (schemas.ToolRecord, error) {
 	return c.write(ctx, rec.Sequence, schemas.ToolRecord{
-		State: schemas.RecordDone, Attempt: rec.Attempt, Toolrunner: rec.Toolrunner,
+		State: schemas.RecordDone, Attempt: rec.Attempt, Toolrunner: rec.Toolrunner, Volume: rec.Volume,
 		Result: &schemas.ToolResult{Output: "[" + note + "]", Appends: true, StopReason: reason},
 	})
 }

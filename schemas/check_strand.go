@@ -81,7 +81,7 @@ func (s *strand) add(e Entry) {
 	m := e.Message
 	switch p := m.Payload.(type) {
 	case nil, *Unknown, *CommandOutcome, *Checkpoint, *Subagent, *SessionMeta, *SessionChanged,
-		*TaskQueued, *TaskDequeued, *SessionDeleted:
+		*WorkspaceBound, *TaskQueued, *TaskDequeued, *SessionDeleted:
 		return // may stand anywhere, also between messages that belong together
 	case *OwnerChanged:
 		s.mayRun() // as if nothing had happened

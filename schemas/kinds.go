@@ -81,6 +81,9 @@ func (*LoopDetected) Kind() Kind { return KindLoopDetected }
 func (*BudgetExceeded) Kind() Kind { return KindBudgetExceeded }
 
 // Kind names the payload on the wire.
+func (*WorkspaceBound) Kind() Kind { return KindWorkspaceBound }
+
+// Kind names the payload on the wire.
 func (*OwnerChanged) Kind() Kind { return KindOwnerChanged }
 
 // Kind names the payload on the wire.
@@ -165,6 +168,8 @@ func newPayload(k Kind) Payload {
 		return new(LoopDetected)
 	case KindBudgetExceeded:
 		return new(BudgetExceeded)
+	case KindWorkspaceBound:
+		return new(WorkspaceBound)
 	case KindOwnerChanged:
 		return new(OwnerChanged)
 	case KindSessionChanged:

@@ -38,6 +38,7 @@ const (
 	KindLoopDetected     Kind = "loop_detected"
 	KindBudgetExceeded   Kind = "budget_exceeded"
 	KindOwnerChanged     Kind = "owner_changed"
+	KindWorkspaceBound   Kind = "workspace_bound"
 	KindSessionChanged   Kind = "session_changed"
 	KindSessionImported  Kind = "session_imported"
 	KindCommandOutcome   Kind = "command_outcome"
@@ -375,6 +376,23 @@ type LoopDetected struct {
 	Repetitions int            `json:"repetitions"`
 	Detail      string         `json:"detail,omitzero"`
 	Extra       jsontext.Value `json:",embed"`
+}
+
+// WorkspaceBound: the session's files are in one place from here on, and its tools that work on them
+// run there and nowhere else.
+type WorkspaceBound struct {
+	// Toolrunner is where the first such call ran, Volume the shared volume it has; empty: its own disk.
+	Toolrunner string         `json:"toolrunner"`
+	Volume     string         `json:"volume,omitzero"`
+	Extra      jsontext.Value `json:",embed"`
+}
+
+// Pool is where calls reach the place.
+func (b *WorkspaceBound) Pool() string {
+	if b.Volume != "" {
+		return VolumePool(b.Volume)
+	}
+	return PrivatePool(b.Toolrunner)
 }
 
 // OwnerChanged: another engine took the session over in mid-task.

@@ -73,7 +73,9 @@ type ToolDefinition struct {
 	// QueueTimeoutMS bounds the wait for a toolrunner; the default is [DefaultQueueTimeoutMS].
 	QueueTimeoutMS int64 `json:"queue_timeout_ms,omitzero"`
 	// OutputCap bounds the output the model sees; the default is [DefaultOutputCap].
-	OutputCap int64          `json:"output_cap,omitzero"`
+	OutputCap int64 `json:"output_cap,omitzero"`
+	// Workspace says that the tool works on the session's files: it runs where they are.
+	Workspace bool           `json:"workspace,omitzero"`
 	Extra     jsontext.Value `json:",embed"`
 }
 
@@ -108,6 +110,12 @@ func (d ToolDefinition) WithDefaults() ToolDefinition {
 	}
 	return d
 }
+
+// PrivatePool is the pool that addresses one toolrunner: calls queued there run on it alone.
+func PrivatePool(instance string) string { return "r-" + instance }
+
+// VolumePool is the pool of all toolrunners that have a shared volume.
+func VolumePool(volume string) string { return "v-" + volume }
 
 // ToolRequest is a call on its way to a toolrunner. It carries bounds as durations, never as
 // instants, since clocks of two machines differ.
@@ -147,6 +155,8 @@ type ToolRecord struct {
 	// was lost recognises itself by the nonce.
 	Toolrunner string `json:"toolrunner,omitzero"`
 	Nonce      string `json:"nonce,omitzero"`
+	// Volume is the shared volume of the toolrunner that started the call; empty if it has none.
+	Volume string `json:"volume,omitzero"`
 	// Result is set when the call is done.
 	Result *ToolResult `json:"result,omitzero"`
 	// Sequence is the record's place in its stream, Stored when the broker stored it, by the

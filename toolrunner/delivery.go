@@ -69,6 +69,9 @@ type busDelivery struct {
 func (d *busDelivery) Request() schemas.ToolRequest { return d.call.Request }
 
 func (d *busDelivery) Offers(tool schemas.ToolDefinition) bool {
+	if volume := d.q.s.options.Volume; volume != "" && d.q.pool == schemas.VolumePool(volume) {
+		return tool.Workspace
+	}
 	return d.q.pool == "" || tool.Pool == d.q.pool
 }
 
@@ -87,7 +90,7 @@ func (d *busDelivery) Claim(ctx context.Context) (bool, error) {
 	request := d.call.Request
 	seq, err := d.q.s.conn.WriteRecord(ctx, request.Session, request.ToolCallID, request.Queued, schemas.ToolRecord{
 		State: schemas.RecordStarted, Attempt: request.Attempt,
-		Toolrunner: d.q.s.options.Instance, Nonce: rand.Text(),
+		Toolrunner: d.q.s.options.Instance, Volume: d.q.s.options.Volume, Nonce: rand.Text(),
 	})
 	_, refused := errors.AsType[*bus.RecordConflict](err)
 	if err != nil && !refused {
@@ -130,7 +133,8 @@ func (d *busDelivery) Done(ctx context.Context, result schemas.ToolResult) error
 	defer cancel()
 	request := d.call.Request
 	_, err := d.q.s.conn.WriteRecord(ctx, request.Session, request.ToolCallID, d.started, schemas.ToolRecord{
-		State: schemas.RecordDone, Attempt: request.Attempt, Toolrunner: d.q.s.options.Instance, Result: &result,
+		State: schemas.RecordDone, Attempt: request.Attempt, Toolrunner: d.q.s.options.Instance,
+		Volume: d.q.s.options.Volume, Result: &result,
 	})
 	if conflict, ok := errors.AsType[*bus.RecordConflict](err); ok {
 		d.q.s.log.Warn().Stringer("session", request.Session).Str("call", request.ToolCallID).Int("attempt", request.Attempt).

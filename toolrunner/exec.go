@@ -109,6 +109,7 @@ func (x *Exec) Tool() Tool {
 			Parameters: parameters,
 			Permission: schemas.PermissionReadWrite,
 			Retry:      schemas.RetryNever,
+			Workspace:  true,
 		},
 		Run: x.run,
 	}

@@ -64,6 +64,10 @@ func ReadOnly(t *Tool) { t.Definition.Permission = schemas.PermissionRead }
 // RetrySafe says that a call may run again, if its toolrunner was lost while it ran.
 func RetrySafe(t *Tool) { t.Definition.Retry = schemas.RetrySafe }
 
+// InWorkspace says that the tool works on the session's files, in [Call.Workspace]: all such calls of a
+// session run in one place.
+func InWorkspace(t *Tool) { t.Definition.Workspace = true }
+
 // Pool puts the tool into a pool of that name instead of [ServeOptions.Pool].
 func Pool(name string) Option {
 	return func(t *Tool) { t.Definition.Pool = name }

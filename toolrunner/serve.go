@@ -27,6 +27,10 @@ type ServeOptions struct {
 	// must offer the same tools in it. Each also serves a pool of its own, [PrivatePool], with
 	// all its tools.
 	Pool string
+	// Volume names a shared volume: all toolrunners of that name have the same files in the same
+	// places. A session whose files are there is served by any of them, also by one that was started
+	// later. Without one a session's files are on this toolrunner alone, for as long as it lives.
+	Volume string
 	// Tools are what it offers.
 	Tools []Tool
 	// Slots is how many calls run at once, of all projects and pools together; 4.
@@ -56,7 +60,7 @@ const (
 )
 
 // PrivatePool is the pool that addresses one toolrunner: calls queued there run on it alone.
-func PrivatePool(instance string) string { return "r-" + instance }
+func PrivatePool(instance string) string { return schemas.PrivatePool(instance) }
 
 func (o ServeOptions) withDefaults() (ServeOptions, error) {
 	if o.Instance == "" {
@@ -77,6 +81,9 @@ func (o ServeOptions) withDefaults() (ServeOptions, error) {
 	names := map[string][]string{
 		"instance": {PrivatePool(o.Instance)}, "project": o.Projects, "pool": {o.Pool},
 	}
+	if o.Volume != "" {
+		names["volume"] = []string{schemas.VolumePool(o.Volume)}
+	}
 	for field, values := range names {
 		for _, value := range values {
 			if err := schemas.ValidateName(field, value); err != nil {
@@ -94,9 +101,12 @@ func (o ServeOptions) withDefaults() (ServeOptions, error) {
 	return o, nil
 }
 
-// pools are the pools of the tools, without the private one.
+// pools are the pools of the tools and of the volume, without the private one.
 func (o ServeOptions) pools() []string {
 	var pools []string
+	if o.Volume != "" {
+		pools = append(pools, schemas.VolumePool(o.Volume))
+	}
 	for _, tool := range o.Tools {
 		pools = append(pools, tool.Definition.Pool)
 	}

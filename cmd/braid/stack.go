@@ -3,6 +3,8 @@ package main
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"net"
@@ -152,12 +154,16 @@ func (s *stack) startToolrunner(ctx context.Context, o stackOptions, server *bus
 		return err
 	}
 	s.stops = append(s.stops, func(context.Context) error { return done() })
+	volume, err := directoryVolume()
+	if err != nil {
+		return err
+	}
 	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	ready, ended := make(chan struct{}), make(chan struct{})
 	s.work.Go(func() {
 		defer close(ended)
 		if err := toolrunner.Serve(running, conn, toolrunner.ServeOptions{
-			Tools: tools, Drain: drainBound, Ready: func() { close(ready) }, Log: o.log,
+			Tools: tools, Volume: volume, Drain: drainBound, Ready: func() { close(ready) }, Log: o.log,
 		}); err != nil {
 			s.fail <- err
 		}
@@ -171,6 +177,17 @@ func (s *stack) startToolrunner(ctx context.Context, o stackOptions, server *bus
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+}
+
+// directoryVolume names the working directory, so that a session goes on with its files when it is started
+// there again, and not with others elsewhere.
+func directoryVolume() (string, error) {
+	dir, err := filepath.Abs(".")
+	if err != nil {
+		return "", fmt.Errorf("find the working directory: %w", err)
+	}
+	sum := sha256.Sum256([]byte(dir))
+	return "dir-" + hex.EncodeToString(sum[:8]), nil
 }
 
 func (s *stack) startGateway(ctx context.Context, o stackOptions, server *bus.Server) error {

@@ -72,7 +72,7 @@ func serve(ctx context.Context, o cli.ToolrunnerFlags, stderr io.Writer) (err er
 	}
 	defer conn.Close()
 	return toolrunner.Serve(ctx, conn, toolrunner.ServeOptions{
-		Projects: o.Projects, Pool: o.Pool, Slots: o.Slots, Drain: o.Drain,
+		Projects: o.Projects, Pool: o.Pool, Volume: o.Volume, Slots: o.Slots, Drain: o.Drain,
 		Tools: tools, Log: log,
 	})
 }

@@ -39,7 +39,9 @@ type ToolrunnerFlags struct {
 	Logs   LogFlags
 	Tools  ToolFlag
 	// Dir is where commands run.
-	Dir      string
+	Dir string
+	// Volume names the shared volume that Dir is on; empty if it is on none.
+	Volume   string
 	Pool     string
 	Projects []string
 	Slots    int
@@ -54,6 +56,7 @@ func (f *ToolrunnerFlags) Register(flags *pflag.FlagSet) {
 	f.Logs.Register(flags)
 	f.Tools.Register(flags)
 	flags.StringVar(&f.Dir, "dir", ".", "where tools work, and what a relative workspace is relative to")
+	flags.StringVar(&f.Volume, "shared-volume", "", "name of the volume that --dir is on, for all toolrunners that have it, now or later; without, files are lost to sessions with this process")
 	flags.StringVar(&f.Pool, "pool", "default", "the pool to serve; all toolrunners of a pool offer the same tools")
 	flags.StringSliceVar(&f.Projects, "project", []string{"default"}, "whose calls to run; may be repeated")
 	flags.IntVar(&f.Slots, "slots", 8, "how many calls run at once")

@@ -170,6 +170,8 @@ func parseEvent(a *args) schemas.Payload {
 		return &schemas.LoopDetected{Repeated: "tool_calls"}
 	case schemas.KindBudgetExceeded:
 		return &schemas.BudgetExceeded{Unit: "tokens"}
+	case schemas.KindWorkspaceBound:
+		return &schemas.WorkspaceBound{Toolrunner: cmp.Or(a.next(), "r1"), Volume: a.take("volume")}
 	case schemas.KindOwnerChanged:
 		return &schemas.OwnerChanged{From: cmp.Or(a.next(), "e1"), To: cmp.Or(a.next(), "e2"), Cause: cmp.Or(a.take("cause"), "lost")}
 	case schemas.KindSessionImported:

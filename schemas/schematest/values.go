@@ -169,7 +169,7 @@ func Payloads() []schemas.Payload {
 		&schemas.MCPConnectEnd{}, &schemas.RequestBegin{}, &schemas.RequestEnd{},
 		&schemas.ApprovalRequest{}, &schemas.ApprovalDecision{}, &schemas.TokenUsage{},
 		&schemas.CompactionBegin{}, &schemas.CompactionEnd{}, &schemas.Abort{}, &schemas.Subagent{},
-		&schemas.LoopDetected{}, &schemas.BudgetExceeded{}, &schemas.OwnerChanged{},
+		&schemas.LoopDetected{}, &schemas.BudgetExceeded{}, &schemas.OwnerChanged{}, &schemas.WorkspaceBound{},
 		&schemas.SessionChanged{}, &schemas.SessionImported{}, &schemas.CommandOutcome{}, &schemas.Checkpoint{},
 		&schemas.SessionDeleted{}, &schemas.TaskQueued{}, &schemas.TaskDequeued{}, &schemas.TaskEnd{},
 	}

@@ -72,7 +72,7 @@ func tool[In any](o Options, name, description string, run func(ctx context.Cont
 		}
 		defer func() { err = errors.Join(err, w.root.Close()) }()
 		return run(ctx, w, in, out)
-	}, options...)
+	}, append(options, toolrunner.InWorkspace)...)
 }
 
 // refuse is an error that the model reads.

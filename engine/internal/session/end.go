@@ -14,6 +14,7 @@ func (st *step) abort() {
 		st.do(StopModel{Request: r.ID})
 		st.closeSegment(schemas.StopAborted)
 	}
+	st.startHeldBack() // or nobody would settle them
 	for _, c := range r.Calls {
 		if c.running() {
 			st.do(CancelTool{ToolCallID: c.ToolCallID})

@@ -30,6 +30,8 @@ func (s *State) Apply(m schemas.Message) {
 		}
 	case *schemas.ToolListReady:
 		s.applyTools(p.Tools)
+	case *schemas.WorkspaceBound:
+		s.Bound = p
 	case *schemas.Checkpoint:
 		s.applyCheckpoint(p)
 	case *schemas.TokenUsage:
@@ -169,6 +171,8 @@ func (s *State) applyModel(m schemas.Message) {
 	case *schemas.ApprovalDecision:
 		if c := s.call(p.ToolCallID); c != nil {
 			c.Decision = p.Decision
+			r.allowed++
+			c.order = r.allowed
 		}
 	case *schemas.PartialToolCallOutput:
 		if c := s.call(p.ToolCallID); c != nil {

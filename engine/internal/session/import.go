@@ -72,7 +72,7 @@ func (s *State) applyImported(m schemas.Message) {
 		}
 	case *schemas.Checkpoint, *schemas.OwnerChanged, *schemas.SessionChanged,
 		*schemas.ToolListReady, *schemas.MCPConnectBegin, *schemas.MCPConnectEnd,
-		*schemas.TaskQueued:
+		*schemas.TaskQueued, *schemas.WorkspaceBound:
 	case *schemas.TaskDequeued:
 		i.steering = p.Cause == schemas.DequeuedSteering
 	case *schemas.SessionImported:

@@ -6,14 +6,6 @@ import (
 	"braid/schemas"
 )
 
-// startTool sends an allowed call on its way, or back to where it was.
-func (st *step) startTool(c *Call, resumed bool) {
-	st.do(StartTool{
-		Call: *c.ToolCall, Definition: st.Tools[c.Name], Workspace: st.Meta.Workspace, Resumed: resumed,
-		Attempt: c.Attempt, Offset: c.Offset,
-	})
-}
-
 // toolOutput merges a fragment: what is known already is skipped, a hole is asked for.
 func (st *step) toolOutput(f schemas.ToolFragment) {
 	c := st.call(f.ToolCallID)

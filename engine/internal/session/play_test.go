@@ -164,6 +164,8 @@ func renderMessage(m schemas.Message) string {
 		return strings.TrimSpace(string(p.Decision) + " " + p.ToolCallID + " " + p.Rule)
 	case *schemas.OwnerChanged:
 		return fmt.Sprintf("owner %s>%s %s%s", p.From, p.To, p.Cause, map[bool]string{true: " gap"}[p.Gap])
+	case *schemas.WorkspaceBound:
+		return strings.TrimSpace("workspace_bound " + p.Toolrunner + " " + p.Volume)
 	case *schemas.SessionChanged:
 		return "mode " + string(p.ApprovalMode)
 	case *schemas.RequestBegin:
@@ -208,7 +210,11 @@ func renderEffect(e Effect) string {
 	case StopModel:
 		return "-> stop model"
 	case StartTool:
-		return fmt.Sprintf("-> tool %s from %d.%d", e.Call.ToolCallID, e.Attempt, e.Offset)
+		text := fmt.Sprintf("-> tool %s from %d.%d", e.Call.ToolCallID, e.Attempt, e.Offset)
+		if e.Bound != nil {
+			text += " in " + e.Bound.Pool()
+		}
+		return text
 	case CancelTool:
 		return "-> cancel " + e.ToolCallID
 	case ResendOutput:

@@ -19,6 +19,8 @@ type State struct {
 	Tools map[string]schemas.ToolDefinition
 	// ToolList is the same in the order the model gets it.
 	ToolList []schemas.ToolDefinition
+	// Bound is where the session's files are; nil as long as no call has worked on them.
+	Bound *schemas.WorkspaceBound
 	// Cursor is the sequence of the last command that has its outcome.
 	Cursor uint64
 	// Context is what the model is sent: complete model messages of committed requests, prompts,
@@ -128,10 +130,11 @@ type Request struct {
 	// Calls are its tool calls, in call order.
 	Calls []*Call
 
-	folded bool              // its outputs are in the context
-	torn   bool              // fragments since the last certain point may be missing
-	ids    map[string]string // the provider's call ids to the engine's
-	stop   *schemas.Message  // the open segment's stop, which waits for the complete message
+	allowed int               // counts its calls that were
+	folded  bool              // its outputs are in the context
+	torn    bool              // fragments since the last certain point may be missing
+	ids     map[string]string // the provider's call ids to the engine's
+	stop    *schemas.Message  // the open segment's stop, which waits for the complete message
 }
 
 // Segment is a message of the model that is still being streamed.
@@ -162,6 +165,8 @@ type Call struct {
 	Attempt int
 	Offset  int64
 
+	order  int  // counts the calls that were allowed, from 1
+	sent   bool // this owner has it started, or followed
 	torn   bool // fragments of the output may be missing
 	ruled  bool // the owner's policy has judged it
 	ruling Ruling

@@ -61,6 +61,11 @@ type (
 		Attempt    int
 		Result     schemas.ToolResult
 	}
+	// ToolStarted: a toolrunner has started a call, and has that shared volume, or none.
+	ToolStarted struct {
+		ToolCallID         string
+		Toolrunner, Volume string
+	}
 	// RetryDue: the wait of [WaitRetry] is over. Request is the effect's: a wait that was begun
 	// for a request of an aborted task is no reason to repeat a later one early.
 	RetryDue struct{ Request uint64 }
@@ -89,6 +94,7 @@ func (ToolsListed) event()     {}
 func (ModelMessage) event()    {}
 func (ModelEnded) event()      {}
 func (ToolOutput) event()      {}
+func (ToolStarted) event()     {}
 func (ToolEnded) event()       {}
 func (RetryDue) event()        {}
 func (CheckpointDue) event()   {}
@@ -130,6 +136,9 @@ type (
 		Call       schemas.ToolCall
 		Definition schemas.ToolDefinition
 		Workspace  string
+		// Bound is where the session's files are, for a tool that works on them; nil if no call
+		// has yet.
+		Bound *schemas.WorkspaceBound
 		// Resumed is set for a call that an owner before had allowed: it may have records.
 		Resumed bool
 		// Attempt and Offset are what is merged already.
@@ -216,8 +225,11 @@ func (s *State) Step(now time.Time, event Event) Output {
 		st.modelEnded(e)
 	case ToolOutput:
 		st.toolOutput(e.Fragment)
+	case ToolStarted:
+		st.toolStarted(e)
 	case ToolEnded:
 		st.toolEnded(e)
+		st.startHeldBack()
 	case RetryDue:
 		if s.Task != nil && s.Task.Request != nil && s.Task.Request.ID == e.Request {
 			s.waiting = false
