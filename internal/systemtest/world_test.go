@@ -116,7 +116,7 @@ func (w *world) dataDir(engine string) string { return filepath.Join(w.dir, engi
 func (w *world) addToolrunner() *process {
 	w.t.Helper()
 	name := fmt.Sprintf("toolrunner-%d", len(w.toolrunners))
-	p := newProcess(w.t, name, "toolrunner", "--nats", w.url, "--dir", w.dir, "--log-level", "debug", "--log-format", "json")
+	p := newProcess(w.t, name, "toolrunner", "--nats", w.url, "--dir", w.dir, "--shared-volume", "world", "--log-level", "debug", "--log-format", "json")
 	w.toolrunners = append(w.toolrunners, p)
 	return p
 }
