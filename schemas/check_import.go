@@ -10,14 +10,20 @@ type Imported struct {
 	Sequence  uint64 `json:"sequence,omitzero"`
 }
 
-// Has reports whether the session's next message belongs to the trace.
+// Has reports whether the session's next message belongs to the trace. An import that is refused in its
+// middle ends there. One that is applied ends when all of the trace is there, and not before: an outcome
+// like its own may be the trace's, of a session that was imported by a command of the same id elsewhere.
 func (i *Imported) Has(m Message) bool {
 	if i.Left == 0 {
 		return false
 	}
 	p, ok := m.Payload.(*CommandOutcome)
-	return !ok || p.CommandID != i.CommandID || p.Sequence != i.Sequence
+	return !ok || p.Code == CodeApplied || p.CommandID != i.CommandID || p.Sequence != i.Sequence
 }
+
+// Refuses reports whether the session's next message ends the import in its middle: nothing has come of
+// it, and what was there of the trace counts for nothing.
+func (i *Imported) Refuses(m Message) bool { return i.Left > 0 && !i.Has(m) }
 
 // Take is Has, and counts the message as seen through the view.
 func (i *Imported) Take(m Message, view View) bool {
@@ -50,10 +56,7 @@ func (c *Checker) addImported(e Entry) bool {
 	if !e.Message.Recorded() {
 		c.out.breach(RuleRecordedOnly, "%s in an imported trace", e.Message.Kind())
 	}
-	switch p := e.Message.Payload.(type) {
-	case *RequestBegin:
-		c.own.requested = true
-	case *ToolCall:
+	if p, ok := e.Message.Payload.(*ToolCall); ok {
 		c.own.calls[p.ToolCallID] = &call{id: p.ToolCallID, at: e.Position, foreign: true, blamed: true}
 	}
 	return true

@@ -78,10 +78,10 @@ func (b *ImportBody) Settings(id string, trace SessionMeta) (SessionMeta, error)
 // fine. It is not safe for concurrent use.
 type TraceCheck struct {
 	meta     *SessionMeta
-	imported int  // messages that still belong to an import the trace itself holds
-	open     bool // a request is
-	begun    bool // a request has
-	due      int  // calls of earlier turns that lack their output
+	imported Imported // an import that the trace itself holds
+	open     bool     // a request is
+	begun    bool     // a request has
+	due      int      // calls of earlier turns that lack their output
 	facts    TraceFacts
 }
 
@@ -105,14 +105,14 @@ func (c *TraceCheck) Add(m Message) error {
 	case m.Partial():
 		return refuseTrace("%s is a fragment: a trace holds complete messages only", m.Kind())
 	}
-	nested := c.imported > 0
-	if nested {
-		c.imported--
+	if c.imported.Refuses(m) {
+		c.meta, c.open, c.begun, c.due = nil, false, false, 0
 	}
+	nested := c.imported.Take(m, ViewRecorded)
 	switch p := m.Payload.(type) {
 	case *SessionImported:
 		if !nested {
-			c.meta, c.imported = &p.Settings, p.Messages
+			c.meta = &p.Settings
 		}
 		return nil
 	case *SessionMeta:

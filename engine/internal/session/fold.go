@@ -44,7 +44,7 @@ func (s *State) Apply(m schemas.Message) {
 		s.applyDequeued(p)
 	case *schemas.TaskEnd:
 		if s.Task != nil && s.importing != nil {
-			s.Task.Aborting = s.importing.aborted
+			s.Task.Aborting = s.Task.Aborting || s.importing.aborted
 		}
 		s.endTask()
 	case *schemas.Text, *schemas.ImageURL, *schemas.InlineData:

@@ -17,8 +17,7 @@ type importing struct {
 	left       schemas.Imported     // messages of the trace that are not in the log
 	taken      int                  // those that are
 	model      string               // who said the next messages, unless their request says otherwise
-	nested     schemas.Imported     // of an import that the trace itself holds
-	after      string               // who said the messages behind that
+	nested     []nested             // imports that the trace itself holds, one in the other
 	compacting bool
 	steering   bool              // the next prompt belongs to the task that runs
 	inputs     []schemas.Message // prompts that came while a request ran, or its tools
@@ -27,6 +26,31 @@ type importing struct {
 
 	ids  map[string]string // the trace's call ids to those of the context, the newest
 	used map[string]bool   // ids of the context
+}
+
+// nested is an import within the trace.
+type nested struct {
+	schemas.Imported
+	after string // who said the messages behind it
+}
+
+// nest counts the message off the imports within the trace. It reports that one of them was refused
+// there.
+func (i *importing) nest(m schemas.Message) (refused bool) {
+	for n := range i.nested {
+		if refused = i.nested[n].Refuses(m); !refused && i.nested[n].Take(m, schemas.ViewRecorded) {
+			continue
+		}
+		i.model = i.nested[n].after
+		i.nested = i.nested[:n]
+		break
+	}
+	if p, ok := m.Payload.(*schemas.SessionImported); ok {
+		inner := nested{after: modelOf(&p.Settings)}
+		inner.Take(m, schemas.ViewRecorded)
+		i.nested = append(i.nested, inner)
+	}
+	return refused
 }
 
 // Imported reports that the message, which is the next of the log, belongs to an imported trace.
@@ -38,7 +62,16 @@ func (s *State) Imported(m schemas.Message) bool {
 func (s *State) applyImport(m schemas.Message, p *schemas.SessionImported) {
 	s.importing = &importing{settings: &p.Settings, ids: map[string]string{}, used: map[string]bool{}}
 	s.importing.left.Take(m, schemas.ViewRecorded)
+	s.forget()
+}
+
+// forget makes nothing of what was imported: it came to nothing, or another import begins.
+func (s *State) forget() {
 	s.Context, s.Committed, s.Said, s.Task, s.Usage = nil, 0, nil, nil, schemas.TokenCounts{}
+	if i := s.importing; i != nil {
+		i.inputs, i.begun, i.aborted, i.steering = nil, false, false, false
+		i.ids, i.used = map[string]string{}, map[string]bool{}
+	}
 }
 
 // importEnded closes the import by the outcome of its command: it made the session, or nothing.
@@ -50,7 +83,7 @@ func (s *State) importEnded(code schemas.Code) {
 		s.Meta, s.Mode = i.settings, i.settings.ApprovalMode
 		return
 	}
-	s.Context, s.Committed, s.Said, s.Task, s.Usage = nil, 0, nil, nil, schemas.TokenCounts{}
+	s.forget()
 }
 
 // applyImported folds a message of the trace. Prompts reach the model with the next request, as
@@ -59,8 +92,8 @@ func (s *State) applyImported(m schemas.Message) {
 	i := s.importing
 	i.left.Take(m, schemas.ViewRecorded)
 	i.taken++
-	if !i.nested.Take(m, schemas.ViewRecorded) && i.after != "" {
-		i.model = i.after
+	if i.nest(m) {
+		s.forget()
 	}
 	if i.compacting && s.skipCompaction(m) {
 		return
@@ -76,7 +109,7 @@ func (s *State) applyImported(m schemas.Message) {
 	case *schemas.TaskDequeued:
 		i.steering = p.Cause == schemas.DequeuedSteering
 	case *schemas.SessionImported:
-		i.after = modelOf(&p.Settings)
+		s.forget()
 	case *schemas.SessionMeta:
 		i.model = modelOf(p)
 	case *schemas.CompactionBegin:
@@ -93,7 +126,7 @@ func (s *State) applyImported(m schemas.Message) {
 		i.begun, i.aborted = true, true
 	case *schemas.TaskEnd:
 		i.begun, i.aborted, i.steering = false, false, false
-		s.endImported(p.Status == schemas.StopAborted)
+		s.endImported(p.Status == schemas.StopAborted && p.Cause != schemas.CauseImport) // which nobody asked for
 	default:
 		if roleOf(m.Payload) == schemas.RoleUser {
 			s.importedPrompt(m)
@@ -247,6 +280,10 @@ func (st *step) traceRead(e TraceRead) {
 	}
 	i := st.importing
 	for _, m := range e.Messages[min(max(0, i.taken-e.From), len(e.Messages)):] {
+		if i.left.Refuses(m) { // readers would take it for the import's own
+			st.importDone(schemas.CodeInvalid, "the trace holds an outcome like that of its import: import it by a command of another id")
+			return
+		}
 		st.append(m)
 	}
 	if i.left.Left > 0 {
@@ -268,7 +305,7 @@ func (st *step) importDone(code schemas.Code, message string) {
 }
 
 // closeTrace ends the last task of a trace that does not say how it ended. One that was cut off in
-// the middle of a turn ends as if it had been interrupted there.
+// the middle of a turn ends as if it had failed there, unless somebody had asked for its end.
 func (st *step) closeTrace() {
 	i := st.importing
 	var r *Request

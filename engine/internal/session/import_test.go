@@ -66,6 +66,29 @@ func TestCommandsWaitForAnImport(t *testing.T) {
 	}
 }
 
+// A trace that holds the outcome of a failed import of the same command is refused, since readers would
+// take it for the import's own; one of an import that was applied is a message like any other.
+func TestTraceWithTheOutcomeOfItsImport(t *testing.T) {
+	for _, row := range []struct {
+		code schemas.Code
+		want []string
+	}{
+		{schemas.CodeNotFound, []string{"session_imported", "session_meta", "outcome invalid", "-> answer", "session.DropTrace"}},
+		{schemas.CodeApplied, []string{"session_imported", "session_meta", "outcome applied", "outcome applied", "-> answer", "session.DropTrace"}},
+	} {
+		p := newPlay(t)
+		rest := p.importing("session_meta old", 0)
+		rest.Messages = append(rest.Messages, schemas.NewTraceOnly(p.now(), &schemas.CommandOutcome{
+			CommandID: "k1", Command: schemas.CommandImport, Sequence: 1, Code: row.code,
+		}))
+		rest.Facts.Messages = len(rest.Messages)
+		p.do(rest).expect(row.want...)
+		if applied := row.code == schemas.CodeApplied; p.s.imports() || applied != (p.s.Meta != nil) {
+			t.Errorf("%s: it is %+v", row.code, p.s.Meta)
+		}
+	}
+}
+
 // Ids of new calls differ from all of the trace, also those of this owner's own shape.
 func TestCallsAfterAnImportHaveNewIDs(t *testing.T) {
 	p := newPlay(t)

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/google/go-cmp/cmp"
@@ -37,10 +38,19 @@ func (w *world) checkImport() {
 		return // the session was not created, or not yet
 	}
 	copied := newWorld(w.t)
+	copied.copies = w.copies + 1
 	copied.commands = []CommandReceived{{Sequence: 1, Command: schemas.Command{
-		ID: "import", Type: schemas.CommandImport, Session: copied.state.Session, Import: &schemas.ImportBody{Trace: "t"},
+		ID: fmt.Sprint("import-", copied.copies), Type: schemas.CommandImport, Session: copied.state.Session, Import: &schemas.ImportBody{Trace: "t"},
 	}}}
-	copied.importTrace(trace, facts)
+	w.copied = copied
+	if rapid.IntRange(0, 3).Draw(w.t, "play on") == 0 {
+		copied.importTrace(trace, facts, true)
+		copied.play()
+		copied.verify()
+		copied.checkImport()
+		return
+	}
+	copied.importTrace(trace, facts, false)
 	copied.check(true)
 	copied.checkFold()
 	got := copied.state
@@ -53,28 +63,36 @@ func (w *world) checkImport() {
 	if len(trace) < whole {
 		return
 	}
+	w.require(same(got.Usage, w.state.Usage), "the imported session has used something else")
 	want := append(slices.Clone(w.state.Context), got.Context[len(got.Context)-1])
 	times := cmpopts.IgnoreFields(schemas.Message{}, "Timestamp")
 	if diff := cmp.Diff(want, got.Context, times, cmpopts.EquateEmpty()); diff != "" {
-		w.t.Fatalf("the imported context differs (-own +imported)\n%s\n%s", diff, w.dump())
+		w.t.Fatalf("the imported context differs (-own +imported)\n%s\n%s\nimported:\n%s", diff, w.dump(), copied.dump())
 	}
 }
 
-// importTrace carries the import out as the engine does: bit by bit, from where an owner is.
-func (w *world) importTrace(trace []schemas.Message, facts schemas.TraceFacts) {
-	settings, err := (&schemas.ImportBody{Trace: "t"}).Settings(w.state.Session.ID, facts.Meta)
+// importTrace carries the import out as the engine does: bit by bit, from where an owner is. If it is
+// disturbed people say all kinds of things meanwhile, and the trace may be gone, for which another
+// import begins.
+func (w *world) importTrace(trace []schemas.Message, facts schemas.TraceFacts, disturbed bool) {
+	body := &schemas.ImportBody{Trace: "t"}
+	settings, err := body.Settings(w.state.Session.ID, facts.Meta)
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	w.own("", "lost")
 	from := -1
 	for w.state.Meta == nil || len(w.unstored) > 0 {
-		switch rapid.IntRange(0, 3).Draw(w.t, "step of the import") {
+		switch rapid.IntRange(0, 4).Draw(w.t, "step of the import") {
 		case 0:
 			w.store()
 		case 1:
 			if rapid.IntRange(0, 5).Draw(w.t, "the owner dies") == 0 {
 				w.die()
+				from = -1
+			}
+		case 2:
+			if disturbed && rapid.IntRange(0, 2).Draw(w.t, "disturbed") == 0 && w.disturb(body) {
 				from = -1
 			}
 		default:
@@ -93,4 +111,35 @@ func (w *world) importTrace(trace []schemas.Message, facts schemas.TraceFacts) {
 			from += n
 		}
 	}
+}
+
+// disturb has something happen in the middle of an import; it reports whether that begins again.
+func (w *world) disturb(body *schemas.ImportBody) (again bool) {
+	switch rapid.SampledFrom([]string{"say", "delete", "create", "abort", "import", "gone", "give up", "checkpoint"}).Draw(w.t, "disturbance") {
+	case "say":
+		w.command(schemas.CommandTask, func(k *schemas.Command) {
+			k.Task = &schemas.TaskBody{Prompt: k.ID, WhenBusy: rapid.SampledFrom([]schemas.WhenBusy{schemas.BusyQueue, schemas.BusySteer}).Draw(w.t, "when busy")}
+		})
+	case "delete":
+		w.command(schemas.CommandDelete, nil)
+	case "create":
+		w.command(schemas.CommandCreate, func(k *schemas.Command) { k.Create = &schemas.CreateBody{Model: "p/m"} })
+	case "abort":
+		w.command(schemas.CommandAbort, nil)
+	case "import":
+		w.command(schemas.CommandImport, func(k *schemas.Command) { k.Import = body })
+	case "gone":
+		if w.state.source == nil {
+			return false
+		}
+		w.gone = true
+		w.step(TraceRefused{Reason: schemas.Errorf(schemas.CodeNotFound, "it is gone")})
+		w.command(schemas.CommandImport, func(k *schemas.Command) { k.Import = body })
+		return true
+	case "give up":
+		w.step(GaveUp{Message: gaveUpText, Lost: w.lost()})
+	default:
+		w.step(CheckpointDue{})
+	}
+	return false
 }

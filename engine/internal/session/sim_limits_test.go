@@ -54,14 +54,14 @@ type limitReader struct {
 // checkLimits asserts from the log alone that tasks keep to their limits, and end because of one
 // exactly when it is reached.
 func (w *world) checkLimits() {
-	r := &limitReader{}
+	r := &limitReader{session: w.before()}
 	r.require = func(ok bool, what string) {
 		if !ok {
 			w.t.Fatalf("%s (limits %+v)\n%s", what, r.limits, w.dump())
 		}
 	}
-	for _, e := range w.log {
-		r.read(e.Message)
+	for _, m := range w.native() {
+		r.read(m)
 	}
 }
 
@@ -73,6 +73,8 @@ func (r *limitReader) read(m schemas.Message) {
 	switch p := m.Payload.(type) {
 	case *schemas.SessionMeta:
 		r.limits = p.Limits.WithDefaults()
+	case *schemas.SessionImported:
+		r.limits = p.Settings.Limits.WithDefaults()
 	case *schemas.RequestBegin:
 		r.require(!t.over, "a request begins over budget")
 		r.require(!r.overSession(), "a request begins over the session's budget")

@@ -3,6 +3,7 @@ package session
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"pgregory.net/rapid"
@@ -56,7 +57,7 @@ var modes = []schemas.ApprovalMode{
 
 func (w *world) command(t schemas.CommandType, fill func(*schemas.Command)) {
 	sequence := uint64(len(w.commands) + 1)
-	c := schemas.Command{ID: fmt.Sprintf("k%d", sequence), Type: t, Session: w.state.Session}
+	c := schemas.Command{ID: fmt.Sprintf("%sk%d", strings.Repeat("c", w.copies), sequence), Type: t, Session: w.state.Session}
 	if fill != nil {
 		fill(&c)
 	}

@@ -30,7 +30,15 @@ func (w *world) promptMoves(m map[string]func(), faults bool) {
 		m["follow-up"] = func() { say(schemas.CommandTask, rapid.SampledFrom(busy).Draw(w.t, "when busy")) }
 		m["steer"] = func() { say(schemas.CommandSteer, "") }
 	}
-	if faults && rapid.IntRange(0, 9).Draw(w.t, "may be deleted") == 0 {
+	seldom := func(what string) bool { return faults && rapid.IntRange(0, 9).Draw(w.t, what) == 0 }
+	if w.state.Task != nil && seldom("may be flooded") {
+		m["flood"] = func() {
+			for range rapid.IntRange(2, schemas.MaxQueue+1).Draw(w.t, "prompts") {
+				say(schemas.CommandTask, rapid.SampledFrom([]schemas.WhenBusy{schemas.BusyQueue, schemas.BusySteer}).Draw(w.t, "when busy"))
+			}
+		}
+	}
+	if seldom("may be deleted") {
 		m["delete"] = func() {
 			force := rapid.Bool().Draw(w.t, "force")
 			w.command(schemas.CommandDelete, func(k *schemas.Command) { k.Delete = &schemas.DeleteBody{Force: force} })
@@ -51,8 +59,8 @@ func (w *world) checkPrompts() {
 	said, dropped, ends := map[string]int{}, map[string]bool{}, map[string]int{}
 	var taken, began []string // of tasks
 	var opener, open string
-	for _, e := range w.log {
-		switch p := e.Message.Payload.(type) {
+	for _, m := range w.native() {
+		switch p := m.Payload.(type) {
 		case *schemas.CommandOutcome:
 			if p.Taken != "" {
 				taken = append(taken, p.CommandID)

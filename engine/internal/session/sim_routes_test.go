@@ -63,8 +63,8 @@ type routeReader struct {
 // route is left when its ladder is climbed and not before, and that a task begins on the first.
 func (w *world) checkRoutes() {
 	r := &routeReader{w: w}
-	for _, e := range w.log {
-		r.read(e.Message)
+	for _, m := range w.native() {
+		r.read(m)
 	}
 }
 
@@ -81,6 +81,8 @@ func (r *routeReader) read(m schemas.Message) {
 	switch p := m.Payload.(type) {
 	case *schemas.SessionMeta:
 		r.routes = append([]string{""}, p.FallbackModels...)
+	case *schemas.SessionImported:
+		r.routes = append([]string{""}, p.Settings.FallbackModels...)
 	case *schemas.RequestBegin:
 		r.begin(p)
 	case *schemas.OwnerChanged:

@@ -40,6 +40,9 @@ type world struct {
 	started map[string]int // starts of a tool, over all owners
 	inputs  [][]schemas.Message
 	said    []schemas.Message // what the model said last, all of it
+	copied  *world            // a session made of the trace
+	copies  int               // how often the session's trace was copied
+	gone    bool              // the trace of an import was, in its middle
 }
 
 type heldEffect struct {
@@ -78,6 +81,7 @@ func (w *world) own(from, cause string) {
 	w.state = New(schemas.SessionRef{Project: "p", ID: "s"})
 	w.fold()
 	w.state.Own(w.fence)
+	w.state.Policy = w.drawPolicy()
 	for _, run := range w.tools {
 		run.reported = false
 	}
@@ -162,6 +166,9 @@ func (w *world) step(e Event) {
 	out := w.state.Step(w.now, e)
 	if request != nil && request.Hurried {
 		w.wait, w.hurried[request.ID] = nil, true
+	}
+	if _, elsewhere := e.(TraceRead); !elsewhere {
+		w.checkRulings(out.Messages)
 	}
 	if len(out.Messages) > 0 {
 		w.unstored = append(w.unstored, out.Messages)
@@ -298,51 +305,65 @@ func move(t *rapid.T, w *world, moves map[string]func()) {
 // Whatever the schedule, and wherever owners die, the stream keeps its guarantees, no tool starts
 // twice, the state is the fold of the log, and once the faults stop the session comes to rest.
 func TestAnySchedule(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		w := newWorld(t)
-		for range rapid.IntRange(0, 100).Draw(t, "moves") {
-			// Mostly forward, or few schedules come to where it gets interesting.
-			moves := w.moves(false)
-			if len(moves) == 0 || rapid.IntRange(0, 4).Draw(t, "fault") == 0 {
-				moves = w.moves(true)
-			}
-			move(t, w, moves)
-			w.checkDeadline()
+	rapid.Check(t, func(t *rapid.T) { playSchedule(t) })
+}
+
+// playSchedule draws a schedule, plays it to its end, and checks what came of it.
+func playSchedule(t *rapid.T) *world {
+	w := newWorld(t)
+	w.play()
+	w.verify()
+	w.checkImport()
+	return w
+}
+
+// play makes moves, then no more faults: the session comes to rest.
+func (w *world) play() {
+	t := w.t
+	for range rapid.IntRange(0, 100).Draw(t, "moves") {
+		// Mostly forward, or few schedules come to where it gets interesting.
+		moves := w.moves(false)
+		if len(moves) == 0 || rapid.IntRange(0, 4).Draw(t, "fault") == 0 {
+			moves = w.moves(true)
 		}
-		for len(w.unstored) > 0 || len(w.held) > 0 {
+		move(t, w, moves)
+		w.checkDeadline()
+	}
+	for len(w.unstored) > 0 || len(w.held) > 0 {
+		w.store()
+	}
+	w.check(false)
+	w.checkFold()
+	for i := 0; w.state.Task != nil || len(w.unstored) > 0; i++ {
+		if i > 3000 {
+			t.Fatalf("the session does not come to rest\n%s", w.dump())
+		}
+		moves := w.moves(false)
+		if len(moves) == 0 {
+			t.Fatalf("nothing can happen, and the task is open\n%s", w.dump())
+		}
+		if w.state.Task == nil {
 			w.store()
+			continue
 		}
-		w.check(false)
-		w.checkFold()
-		// Then no more faults: liveness.
-		for i := 0; w.state.Task != nil || len(w.unstored) > 0; i++ {
-			if i > 2000 {
-				t.Fatalf("the session does not come to rest\n%s", w.dump())
-			}
-			moves := w.moves(false)
-			if len(moves) == 0 {
-				t.Fatalf("nothing can happen, and the task is open\n%s", w.dump())
-			}
-			if w.state.Task == nil {
-				w.store()
-				continue
-			}
-			move(t, w, moves)
+		move(t, w, moves)
+	}
+}
+
+// verify holds what has come to its end to everything that is guaranteed.
+func (w *world) verify() {
+	w.check(true)
+	w.checkFold()
+	w.checkInputs()
+	w.checkLimits()
+	w.checkUsage()
+	w.checkRoutes()
+	for id, n := range w.started {
+		if n > 1 {
+			w.t.Fatalf("call %s was started %d times", id, n)
 		}
-		w.check(true)
-		w.checkFold()
-		w.checkInputs()
-		w.checkLimits()
-		w.checkUsage()
-		w.checkRoutes()
-		for id, n := range w.started {
-			if n > 1 {
-				t.Fatalf("call %s was started %d times", id, n)
-			}
-		}
-		w.checkOutcomes()
-		w.checkPrompts()
-		w.checkDeleted()
-		w.checkImport()
-	})
+	}
+	w.checkOutcomes()
+	w.checkPrompts()
+	w.checkDeleted()
 }

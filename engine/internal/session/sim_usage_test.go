@@ -33,10 +33,10 @@ func (w *world) open() bool {
 // the sum of what its requests used, and none has ended without a word of it, but for those that used
 // nothing.
 func (w *world) checkUsage() {
-	var session, task schemas.TokenCounts
+	session, task := w.before(), schemas.TokenCounts{}
 	var before schemas.Payload
-	for _, e := range w.log {
-		switch p := e.Message.Payload.(type) {
+	for _, m := range w.native() {
+		switch p := m.Payload.(type) {
 		case *schemas.TokenUsage:
 			session, task = session.Add(p.Request), task.Add(p.Request)
 			w.require(same(p.Session, session), "the session's total is not the sum of what its requests used")
@@ -47,8 +47,8 @@ func (w *world) checkUsage() {
 		case *schemas.TaskEnd:
 			task = schemas.TokenCounts{}
 		}
-		if _, aside := e.Message.Payload.(*schemas.CommandOutcome); !aside {
-			before = e.Message.Payload
+		if _, aside := m.Payload.(*schemas.CommandOutcome); !aside {
+			before = m.Payload
 		}
 	}
 	w.require(same(w.state.Usage, session), "the state has another total")
