@@ -124,8 +124,13 @@ func (c *TraceCheck) Add(m Message) error {
 		}
 		c.meta = p
 		return nil
-	case *CommandOutcome, *Checkpoint:
-		return nil // ours, which may stand before everything
+	case *CommandOutcome: // ours, which may stand before everything
+		if p.Command == CommandImport && p.Code != CodeApplied {
+			c.begun, c.due = false, 0 // however deep it stands: earlier turns may follow
+		}
+		return nil
+	case *Checkpoint:
+		return nil
 	}
 	if c.meta == nil && !nested {
 		return refuseTrace("%s stands before session_meta, which comes first in a trace", m.Kind())
