@@ -17,6 +17,7 @@
 //	read.go       reading a stretch of a session from whatever replica answers
 //	get.go        one read, of any replica or of the leader; stored.go: is it still that stream
 //	follow.go     a watcher's side: replay, then the feed, gaps filled; event.go: what it delivers
+//	project.go    what happens in all sessions of a project, without a promise
 //	feed.go       the feed itself, bounded, and which fragments of it are shown
 //	consume.go    a trace's side: the recorded frames of a whole shard
 //	delete.go     the end of a session, and of blobs nobody refers to

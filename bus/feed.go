@@ -11,7 +11,7 @@ import (
 	"braid/schemas"
 )
 
-// feed is a bounded core subscription to a session's feed. What does not fit is dropped, which
+// feed is a bounded core subscription to a session's feed, or to part of a project's. What does not fit is dropped, which
 // counts as a disturbance, as does a reconnect.
 type feed struct {
 	messages    chan *nats.Msg // unbuffered: what waits, waits in the subscription
@@ -28,12 +28,12 @@ type feed struct {
 }
 
 // openFeed subscribes and waits until the broker knows.
-func (c *Conn) openFeed(ctx context.Context, ref schemas.SessionRef, o FollowOptions) (*feed, error) {
+func (c *Conn) openFeed(ctx context.Context, subject string, o FollowOptions) (*feed, error) {
 	f := &feed{
 		messages: make(chan *nats.Msg), disturbance: make(chan struct{}, 1),
 		done: make(chan struct{}), gone: make(chan struct{}),
 	}
-	sub, err := c.nc.Subscribe(FeedSubject(ref, "*"), func(m *nats.Msg) {
+	sub, err := c.nc.Subscribe(subject, func(m *nats.Msg) {
 		select {
 		case f.messages <- m:
 		case <-f.done:

@@ -83,7 +83,7 @@ func (c *Conn) Follow(ctx context.Context, ref schemas.SessionRef, o FollowOptio
 		return nil, schemas.Errorf(schemas.CodeInvalid, "follow %s: both a cursor and the beginning were asked for", ref)
 	}
 	o = o.withDefaults()
-	feed, err := c.openFeed(ctx, ref, o)
+	feed, err := c.openFeed(ctx, FeedSubject(ref, "*"), o)
 	if err != nil {
 		return nil, fmt.Errorf("follow %s: %w", ref, err)
 	}

@@ -77,6 +77,20 @@ func FeedSubject(ref schemas.SessionRef, kind string) string {
 	return fmt.Sprintf("braid.%s.feed.%s.%s", ref.Project, ref.ID, kind)
 }
 
+// projectSubject is the feed of all sessions of a project, of one kind.
+func projectSubject(project, kind string) string {
+	return fmt.Sprintf("braid.%s.feed.*.%s", project, kind)
+}
+
+// refFromFeedSubject parses the subject of a feed.
+func refFromFeedSubject(subject string) (schemas.SessionRef, error) {
+	t := strings.Split(subject, ".")
+	if len(t) != 5 || t[0] != "braid" || t[2] != "feed" {
+		return schemas.SessionRef{}, fmt.Errorf("subject %q names no feed", subject)
+	}
+	return schemas.SessionRef{Project: t[1], ID: t[3]}, nil
+}
+
 func commandSubject(ref schemas.SessionRef, lane Lane) string {
 	return fmt.Sprintf("braid.%s.command.%s.%s", ref.Project, lane, ref.ID)
 }

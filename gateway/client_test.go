@@ -214,9 +214,15 @@ func (s *served) tryStream(path, after string, edits ...edit) (*events, error) {
 		cancel()
 		return nil, err
 	}
-	e := &events{t: s.t, path: path, response: response, lines: bufio.NewReader(response.Body), cancel: cancel}
-	s.t.Cleanup(e.close)
+	e := newEvents(s.t, path, response)
+	e.cancel = cancel
 	return e, nil
+}
+
+func newEvents(t testing.TB, path string, response *http.Response) *events {
+	e := &events{t: t, path: path, response: response, lines: bufio.NewReader(response.Body), cancel: func() {}}
+	t.Cleanup(e.close)
+	return e
 }
 
 func (e *events) close() {

@@ -21,6 +21,7 @@
 //	replay.go     what a watcher missed, read from the broker
 //	sse.go        the wire format and the deadlines of writes
 //	hub.go        one per watched session: follows it and fans out
+//	project.go    one for the project: how its sessions stand; projectstream.go: who watches that
 //	moment.go     what watchers and /messages take from a hub
 //	hubs.go       which hubs there are; their beginning and end
 //	ring.go       the encoded frames that a hub keeps
@@ -54,11 +55,13 @@
 // (its sender has it) unless "include=prompt" asks for it.
 //
 // Over HTTP/1.1 browsers open six connections to one origin, for all tabs together: a page
-// should hold one stream, and a proxy in front should offer TLS and HTTP/2.
+// should hold one stream of a session, or the project's, which tells of all sessions, and a proxy
+// in front should offer TLS and HTTP/2.
 //
 // # Goroutines
 //
-// A [Gateway] owns one goroutine for each session that is watched now, however many watch it,
-// and ends it some seconds after the last watcher has left. [Gateway.Close] waits for all of
+// A [Gateway] owns one goroutine for each session that is watched now, however many watch it, and
+// ends it some seconds after the last watcher has left; and two, with those of their questions, while
+// somebody watches the project. [Gateway.Close] waits for all of
 // them; [Gateway.Serve] also waits for the requests it serves.
 package gateway

@@ -84,8 +84,10 @@ type Gateway struct {
 	guard   guard
 	files   *web.Files
 	hubs    *hubs
-	replays replays
-	ready   readiness
+	// projects follows all sessions at once, for those who watch the project.
+	projects *projects
+	replays  replays
+	ready    readiness
 	// stopping ends when streams are to end.
 	stopping context.Context //nolint:containedctx // the gateway's own life, not a caller's
 	stop     context.CancelFunc
@@ -109,7 +111,7 @@ func New(o Options) (*Gateway, error) {
 	}
 	g := &Gateway{o: o, conn: o.Conn, log: o.Log, guard: newGuard(o.Token, o.Hosts), files: files}
 	g.stopping, g.stop = context.WithCancel(context.Background())
-	g.hubs, g.replays = newHubs(g), newReplays()
+	g.hubs, g.replays, g.projects = newHubs(g), newReplays(), &projects{g: g}
 	table := g.table()
 	if g.api, err = describeAPI(table); err != nil {
 		return nil, fmt.Errorf("gateway: %w", err)
@@ -127,6 +129,7 @@ func (g *Gateway) Handler() http.Handler { return g.handler }
 func (g *Gateway) Close() {
 	g.stop()
 	g.hubs.close()
+	g.projects.close()
 }
 
 // Limits of connections.

@@ -226,6 +226,7 @@ func TestEveryRouteAnswersAsDescribed(t *testing.T) {
 		{"GET", "/v1/sessions/none/stream", "", 404, nil},
 		{"DELETE", "/v1/sessions/s", "", 202, nil},
 		{"DELETE", "/v1/sessions/s?force=maybe", "", 400, nil},
+		{"GET", "/v1/events?x=1", "", 400, nil},
 		{"GET", "/v1/usage?session=busy", "", 200, nil},
 		{"GET", "/v1/usage?session=none", "", 404, nil},
 		{"GET", "/v1/models", "", 200, nil},
@@ -248,7 +249,8 @@ func TestEveryRouteAnswersAsDescribed(t *testing.T) {
 		}
 	}
 	w.openStream("/v1/sessions/busy/stream", "").state()
-	worked["streamSession"] = true
+	w.openStream("/v1/events", "").expect(eventWatching)
+	worked["streamSession"], worked["streamProject"] = true, true
 	for pattern, r := range d.routes {
 		switch {
 		case !r.described():

@@ -178,6 +178,17 @@ func (g *Gateway) historyRoutes() []route {
 // projectRoutes are about all sessions together, and about the API itself.
 func (g *Gateway) projectRoutes() []route {
 	return []route{
+		{"GET", "/v1/events", g.streamProject, accessTokenOrQuery, operation{
+			id: "streamProject", does: "Tells of all sessions as server-sent events: each that begins, runs, waits, rests or is deleted.",
+			query:   []parameter{lastEventParameter()},
+			resumes: true,
+			replies: []reply{{status: 200, says: "The stream.", content: eventStream(map[string]object{
+				"message":     schemaOf[shownView](),
+				eventDeleted:  schemaOf[deletedView](),
+				eventWatching: schemaOf[watchingView](),
+				eventResync:   schemaOf[resyncView](),
+			})}},
+		}},
 		{"GET", "/v1/usage", g.showUsage, accessToken, operation{
 			id: "showUsage", does: "Tells what the sessions used that are not deleted, by day and model.",
 			query: []parameter{

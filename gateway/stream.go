@@ -76,15 +76,10 @@ func (g *Gateway) stream(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer release()
-	out, err := newEventWriter(w, g.o.WriteTimeout)
+	out, err := g.beginEvents(w)
 	if err != nil {
 		return err
 	}
-	header := w.Header()
-	header.Set("Content-Type", mediaEvents)
-	header.Set("Cache-Control", "no-cache, no-transform")
-	header.Set("X-Accel-Buffering", "no")
-	w.WriteHeader(http.StatusOK)
 	if r.Method == http.MethodHead {
 		return nil
 	}
@@ -99,6 +94,20 @@ func (g *Gateway) stream(w http.ResponseWriter, r *http.Request) error {
 	}
 	g.sayWhy(s, r, err)
 	return nil // the answer has begun long ago
+}
+
+// beginEvents begins an answer of server-sent events.
+func (g *Gateway) beginEvents(w http.ResponseWriter) (*eventWriter, error) {
+	out, err := newEventWriter(w, g.o.WriteTimeout)
+	if err != nil {
+		return nil, err
+	}
+	header := w.Header()
+	header.Set("Content-Type", mediaEvents)
+	header.Set("Cache-Control", "no-cache, no-transform")
+	header.Set("X-Accel-Buffering", "no")
+	w.WriteHeader(http.StatusOK)
+	return out, nil
 }
 
 // follow returns the session's hub. It waits as long as a question may take.

@@ -1,0 +1,298 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"math"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+	"golang.org/x/sync/errgroup"
+
+	"braid/bus"
+	"braid/schemas"
+)
+
+// projectHub tells of all sessions of the project at once. Whatever is recorded in a session is a
+// hint that it may have changed; the hub then asks how it stands, and puts the answer into a ring
+// from which all watchers take. A session that changes faster than it can be asked about is told
+// of less often, never wrongly.
+type projectHub struct {
+	conn    *bus.Conn
+	log     zerolog.Logger
+	project string
+	wait    time.Duration // bounds questions
+	limit   int           // of the ring, in bytes
+	epoch   string        // of the ids: they mean nothing to another hub
+
+	begun, done chan struct{}
+	hints       chan struct{} // one is there when there is something to ask
+
+	mu struct {
+		sync.Mutex
+		hinted  map[string]hint   // by session
+		told    map[string]uint64 // the sequence that was told of each last
+		ring    [][]byte          // events
+		size    int               // of the ring
+		last    uint64            // number of the ring's last event
+		changed chan struct{}     // closed and replaced with each event
+	}
+}
+
+// hint says why to ask for a session.
+type hint struct {
+	log     uint64 // a recorded frame that the answer must have seen
+	look    bool   // something was missed: look first what there is
+	deleted bool
+}
+
+func (h hint) merge(o hint) hint {
+	return hint{log: max(h.log, o.log), look: h.look || o.look, deleted: h.deleted || o.deleted}
+}
+
+// maxTold bounds what is remembered of sessions; a session that is forgotten is told of again.
+const maxTold = 8192
+
+func newProjectHub(g *Gateway) *projectHub {
+	h := &projectHub{
+		conn: g.conn, log: g.log, project: g.o.Project, wait: g.o.QueryWait, limit: g.o.RingBytes,
+		epoch: randomID()[:8], begun: make(chan struct{}), done: make(chan struct{}), hints: make(chan struct{}, 1),
+	}
+	h.mu.hinted, h.mu.told = map[string]hint{}, map[string]uint64{}
+	h.mu.changed = make(chan struct{})
+	return h
+}
+
+// run listens until ctx ends.
+func (h *projectHub) run(ctx context.Context) {
+	defer close(h.done)
+	var asking sync.WaitGroup
+	asking.Go(func() { h.ask(ctx) })
+	defer asking.Wait()
+	for first := true; ctx.Err() == nil; first = false {
+		feed, err := h.conn.ListenProject(ctx, h.project)
+		if err == nil {
+			if first {
+				close(h.begun)
+			} else {
+				h.lost()
+			}
+			err = h.listen(ctx, feed)
+			feed.Close()
+		}
+		if ctx.Err() == nil {
+			h.log.Warn().Err(err).Msg("the project can't be followed for now")
+			pause(ctx, followAgainAfter)
+		}
+	}
+}
+
+func (h *projectHub) listen(ctx context.Context, feed *bus.ProjectFeed) error {
+	for {
+		event, err := feed.Next(ctx)
+		if err != nil {
+			return err
+		}
+		switch e := event.(type) {
+		case bus.Frame:
+			switch {
+			case lastWord(e):
+				h.hint(e.Session.ID, hint{deleted: true})
+			case tells(e):
+				h.hint(e.Session.ID, hint{log: e.Sequence})
+			}
+		case bus.TailEvent:
+			h.tail(e)
+		case bus.LossEvent:
+			h.lost()
+		}
+	}
+}
+
+// tells reports that a session may be another, to those who look at lists, after a frame.
+func tells(f bus.Frame) bool {
+	for _, m := range f.Messages {
+		if len(m.Origin) > 0 {
+			continue
+		}
+		switch p := m.Payload.(type) {
+		case *schemas.SessionMeta, *schemas.SessionChanged, *schemas.SessionImported, *schemas.ApprovalRequest, *schemas.ApprovalDecision,
+			*schemas.Abort, *schemas.CompactionBegin, *schemas.CompactionEnd, *schemas.TaskQueued, *schemas.TaskDequeued, *schemas.TaskEnd:
+			return true
+		case *schemas.RequestEnd:
+			return p.Status != schemas.StopCompleted // calls that waited are withdrawn
+		}
+		if m.Prompt() {
+			return true
+		}
+	}
+	return false
+}
+
+// tail takes a tail mark: if it is beyond what was told, a frame may have been missed.
+func (h *projectHub) tail(e bus.TailEvent) {
+	h.mu.Lock()
+	told, known := h.mu.told[e.Session.ID]
+	h.mu.Unlock()
+	switch {
+	case e.Last == 0:
+		h.hint(e.Session.ID, hint{deleted: true})
+	case !known || told < e.Last:
+		h.hint(e.Session.ID, hint{look: true})
+	}
+}
+
+func (h *projectHub) hint(session string, why hint) {
+	h.mu.Lock()
+	h.mu.hinted[session] = h.mu.hinted[session].merge(why)
+	h.mu.Unlock()
+	select {
+	case h.hints <- struct{}{}:
+	default:
+	}
+}
+
+// askers bounds how many questions are asked at once.
+const askers = 8
+
+// ask asks for each session that there is a hint of, until ctx ends.
+func (h *projectHub) ask(ctx context.Context) {
+	for {
+		select {
+		case <-h.hints:
+		case <-ctx.Done():
+			return
+		}
+		h.mu.Lock()
+		hinted := h.mu.hinted
+		h.mu.hinted = map[string]hint{}
+		h.mu.Unlock()
+		var group errgroup.Group
+		group.SetLimit(askers)
+		for session, why := range hinted {
+			group.Go(func() error {
+				err := h.look(ctx, session, why)
+				if err != nil {
+					h.hint(session, why) // again, later
+				}
+				return err
+			})
+		}
+		if err := group.Wait(); err != nil && ctx.Err() == nil {
+			h.log.Warn().Err(err).Msg("how a session stands can't be told for now")
+			pause(ctx, followAgainAfter)
+		}
+	}
+}
+
+// look asks how a session stands, and tells it.
+func (h *projectHub) look(ctx context.Context, session string, why hint) error {
+	ctx, cancel := context.WithTimeout(ctx, h.wait)
+	defer cancel()
+	ref := schemas.SessionRef{Project: h.project, ID: session}
+	var info bus.SessionInfo
+	var err error
+	switch {
+	case why.deleted:
+		return h.tell(session, math.MaxUint64, eventDeleted, deletedView{ID: session})
+	case why.look:
+		info, err = describe(ctx, h.conn, ref)
+	default:
+		info, err = h.conn.AskSession(ctx, ref, why.log)
+	}
+	switch {
+	case errors.Is(err, &schemas.Error{Code: schemas.CodeUnknownSession}), errors.Is(err, &schemas.Error{Code: schemas.CodeDeleted}):
+		return h.tell(session, math.MaxUint64, eventDeleted, deletedView{ID: session})
+	case err != nil:
+		return err
+	}
+	return h.tell(session, info.LastSequence, "", shownView{viewOf(info)})
+}
+
+// tell tells how a session stands at a sequence, unless it was told before.
+func (h *projectHub) tell(session string, at uint64, name string, v any) error {
+	data, err := schemas.EncodeJSON(v)
+	if err != nil {
+		return err
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if told, known := h.mu.told[session]; known && told >= at {
+		return nil
+	}
+	if len(h.mu.told) >= maxTold {
+		clear(h.mu.told)
+	}
+	h.mu.told[session] = at
+	h.pushLocked(name, data)
+	return nil
+}
+
+// lost tells that something may have been missed.
+func (h *projectHub) lost() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	clear(h.mu.told)
+	h.pushLocked(eventResync, []byte(lostData))
+}
+
+// lostData is a resyncView.
+const lostData = `{"reason":"something may have been missed"}`
+
+func (h *projectHub) pushLocked(name string, data []byte) {
+	h.mu.last++
+	event := appendEvent(nil, name, h.idLocked(h.mu.last), data)
+	h.mu.ring = append(h.mu.ring, event)
+	h.mu.size += len(event)
+	for h.mu.size > h.limit && len(h.mu.ring) > 1 {
+		h.mu.size -= len(h.mu.ring[0])
+		h.mu.ring[0] = nil
+		h.mu.ring = h.mu.ring[1:]
+	}
+	close(h.mu.changed)
+	h.mu.changed = make(chan struct{})
+}
+
+func (h *projectHub) idLocked(number uint64) string {
+	return h.epoch + "-" + strconv.FormatUint(number, 10)
+}
+
+// now is the number of the last event, and its id.
+func (h *projectHub) now() (number uint64, id string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.mu.last, h.idLocked(h.mu.last)
+}
+
+// read returns the events after a number, and what is closed when there are more. ok is false if
+// some of them have left the ring.
+func (h *projectHub) read(number uint64) (events [][]byte, changed <-chan struct{}, ok bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	missing := h.mu.last - number
+	if number > h.mu.last || missing > uint64(len(h.mu.ring)) {
+		return nil, nil, false
+	}
+	rest := h.mu.ring[uint64(len(h.mu.ring))-missing:]
+	return append([][]byte(nil), rest...), h.mu.changed, true
+}
+
+// place is the number of an id that this hub gave; false if it did not.
+func (h *projectHub) place(id string) (uint64, bool) {
+	epoch, text, _ := strings.Cut(id, "-")
+	number, err := strconv.ParseUint(text, 10, 64)
+	return number, err == nil && epoch == h.epoch
+}
+
+// pause waits, or until ctx ends.
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+}

@@ -1,0 +1,192 @@
+package gateway
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"braid/bus/bustest"
+	"braid/schemas"
+)
+
+// told reads events until a session is told to be in a state; "deleted" is one. It returns the id.
+func (e *events) told(session string, state sessionState) string {
+	e.t.Helper()
+	for {
+		switch got := e.next(); got.name {
+		case "":
+			var v shownView
+			if err := schemas.DecodeJSON([]byte(got.data), &v); err != nil {
+				e.t.Fatal(err)
+			}
+			if v.Session.ID == session && v.Session.State == state {
+				return got.id
+			}
+		case eventDeleted:
+			if state == "deleted" && strings.Contains(got.data, `"`+session+`"`) {
+				return got.id
+			}
+		default:
+			e.t.Fatalf("got event %q %s", got.name, got.data)
+		}
+	}
+}
+
+// Seven tabs that watch seven sessions need a connection each, not one for each session: with two
+// connections in all, of which one is the stream, everything else still goes through.
+func TestCase_C12_OneConnectionTellsOfAllSessions(t *testing.T) {
+	w := newWorld(t)
+	client := &http.Client{Transport: &http.Transport{MaxConnsPerHost: 2}}
+	t.Cleanup(client.CloseIdleConnections)
+	do := func(method, path, body string) *http.Response {
+		r, err := http.NewRequestWithContext(testContext(t), method, w.url+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Authorization", "Bearer "+testToken)
+		r.Header.Set("Content-Type", "application/json")
+		response, err := client.Do(r)
+		if err != nil {
+			t.Fatalf("%s %s: %v", method, path, err)
+		}
+		return response
+	}
+	stream := do("GET", "/v1/events", "")
+	e := newEvents(t, "/v1/events", stream)
+	e.expect(eventWatching)
+	for i := range 7 {
+		id := fmt.Sprint("s", i)
+		do("POST", "/v1/sessions", `{"id":"`+id+`","model":"shell/demo"}`).Body.Close()
+		e.told(id, stateIdle)
+		do("POST", "/v1/sessions/"+id+"/tasks", `{"prompt":"x"}`).Body.Close()
+		e.told(id, stateRunning)
+	}
+}
+
+// Whatever a session does that lists show is told: that it begins, runs, waits, goes on, rests and
+// is deleted.
+func TestProjectStream(t *testing.T) {
+	w := newWorld(t)
+	e := w.openStream("/v1/events?token="+testToken, "", header("Authorization", ""))
+	e.expect(eventWatching)
+	w.create("s")
+	e.told("s", stateIdle)
+	w.task("s")
+	e.told("s", stateRunning)
+	s := w.engine.session("s")
+	s.say(schemas.NewToolCall("c1", "exec", "{}"), &schemas.ApprovalRequest{ToolCallID: "c1", Name: "exec", Arguments: "{}", Hash: "h1"})
+	e.told("s", stateWaiting)
+	w.must(202, "POST", "/v1/sessions/s/approvals/c1", `{"decision":"allow"}`)
+	e.told("s", stateRunning)
+	s.say(&schemas.TaskEnd{Status: schemas.StopCompleted, Cause: "done"})
+	e.told("s", stateIdle)
+	w.create("t") // another one, between
+	s.say(&schemas.SessionDeleted{})
+	e.told("s", "deleted")
+	if err := w.conn.DeleteSession(testContext(t), w.engine.session("t").ref, "double"); err != nil {
+		t.Fatal(err)
+	}
+	e.told("t", "deleted") // without a last word
+}
+
+// Who comes back with an id gets what follows it, once; who can't be told that is told so.
+func TestProjectStreamResumes(t *testing.T) {
+	w := newWorld(t)
+	first := w.openStream("/v1/events", "")
+	begun := first.expect(eventWatching).id
+	w.create("a")
+	a := first.told("a", stateIdle)
+	w.create("b")
+	b := first.told("b", stateIdle)
+	first.close()
+	w.create("c")
+
+	for _, row := range []struct {
+		after string
+		want  []string
+	}{
+		{begun, []string{"a", "b", "c"}}, {a, []string{"b", "c"}}, {b, []string{"c"}},
+	} {
+		e := w.openStream("/v1/events", row.after)
+		var got []string
+		for len(got) < len(row.want) {
+			var v shownView
+			if err := schemas.DecodeJSON([]byte(e.expect("").data), &v); err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, v.Session.ID)
+		}
+		if diff := cmp.Diff(row.want, got); diff != "" {
+			t.Errorf("after %s (-want +got)\n%s", row.after, diff)
+		}
+		e.close()
+	}
+	other := serve(t, w.conn)
+	for why, open := range map[string]func() *events{
+		"an id of another gateway": func() *events { return other.openStream("/v1/events", a) },
+		"an id of the future":      func() *events { return w.openStream("/v1/events", strings.Split(a, "-")[0]+"-99") },
+		"no id at all":             func() *events { return w.openStream("/v1/events?last_event_id=x", "") },
+	} {
+		e := open()
+		t.Log(why)
+		e.expect(eventResync)
+		e.expect(eventWatching)
+		e.close()
+	}
+	w.must(400, "GET", "/v1/events?last_event_id="+strings.Repeat("x", 200), "")
+}
+
+// A broker that was away may have told of something: watchers learn that, and go on.
+func TestProjectStreamOutlivesTheBroker(t *testing.T) {
+	t.Parallel()
+	broker := bustest.Listening(t)
+	d := startDouble(t, broker.Conn(t))
+	conn := broker.Conn(t)
+	s := serve(t, conn)
+	e := s.openStream("/v1/events", "")
+	e.expect(eventWatching)
+	broker.Stop(0)
+	broker.Start(t, 0)
+	e.expect(eventResync)
+	waitFor(t, "the gateway is back", func() bool { return conn.Connected() })
+	d.open("s")
+	e.told("s", stateIdle)
+	d.stop()
+}
+
+// The hub's ring keeps the newest events within its limit, and knows what it does not have.
+func TestProjectRing(t *testing.T) {
+	h := &projectHub{limit: 200, epoch: "e"}
+	h.mu.changed = make(chan struct{})
+	for range 50 {
+		h.pushLocked("", []byte("{}"))
+	}
+	if h.mu.size > 200 || h.mu.last != 50 {
+		t.Errorf("%d bytes, %d events", h.mu.size, h.mu.last)
+	}
+	kept := uint64(len(h.mu.ring))
+	for _, row := range []struct {
+		why    string
+		number uint64
+		ok     bool
+	}{
+		{"the end", 50, true}, {"the ring's beginning", 50 - kept, true},
+		{"before it", 49 - kept, false}, {"the very beginning", 0, false}, {"beyond the end", 51, false},
+	} {
+		got, _, ok := h.read(row.number)
+		if ok != row.ok || ok && uint64(len(got)) != 50-row.number {
+			t.Errorf("%s: %d events, %v", row.why, len(got), ok)
+		}
+	}
+	for _, id := range []string{"", "e", "e-", "e-x", "f-50", "-50", "e--1"} {
+		if _, ok := h.place(id); ok {
+			t.Errorf("%q is a place", id)
+		}
+	}
+	if n, ok := h.place("e-50"); !ok || n != 50 {
+		t.Errorf("e-50 is %d, %v", n, ok)
+	}
+}
