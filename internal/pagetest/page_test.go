@@ -1,6 +1,14 @@
 package pagetest
 
-import "testing"
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"braid/bus"
+	"braid/bus/bustest"
+	"braid/schemas"
+)
 
 // tour is a session in which everything happens that a page shows.
 const tour = `
@@ -149,4 +157,65 @@ func TestAnotherGatewayGoesOn(t *testing.T) {
 		t.Errorf("it was shown as\n%s\nand is\n%s", live, again)
 	}
 	b.noProblems("ERR_CONNECTION_REFUSED", "ERR_INCOMPLETE_CHUNKED_ENCODING", "ERR_CONNECTION_RESET", "ERR_EMPTY_RESPONSE")
+}
+
+// What a page missed may have expired before it comes back: it is told, and reads everything again.
+func TestAPageThatWasAwayForTooLongReadsAgain(t *testing.T) {
+	w := newWorldOn(t, bustest.Custom(t, bus.ServerOptions{}, bus.Topology{LiveTTL: 2 * time.Second}), map[string]string{"tour": tour})
+	b := startBrowser(t)
+	p := b.tab()
+	w.enter(p)
+	w.begin(p, "tour", "What time is it?")
+	p.see(".thinking.open summary", "Thinking")
+	var hash string
+	p.eval(`location.hash`, &hash)
+	_, id, _ := strings.Cut(hash, "/session/")
+	w.stopGateway()
+	p.see(".banner", "The connection is lost")
+	w.release("tour", "thought")
+	w.release("tour", "said")
+	w.reached("tour", "wrote")
+	w.awaitExpiry(id)
+	p.eval(`window.same = true`, nil)
+	w.startGateway(w.address())
+	p.see(".text", "Let me look at the clock first.")
+	w.release("tour", "wrote")
+	p.click(".question button", "Deny")
+	w.release("tour", "answered")
+	p.see(".task .ending", "Completed")
+	p.until("the page is the same", `window.same && document.querySelector(".banner").hidden`)
+	live := shown(p)
+	p.reload()
+	p.see(".task .ending", "Completed")
+	if again := shown(p); again != live {
+		t.Errorf("it was shown as\n%s\nand is\n%s", live, again)
+	}
+	b.noProblems("ERR_")
+}
+
+// awaitExpiry waits until all live frames of a session before its last recorded one are gone.
+func (w *world) awaitExpiry(id string) {
+	w.t.Helper()
+	conn, ref := w.broker.Conn(w.t), schemas.SessionRef{Project: "default", ID: id}
+	ticker := time.NewTicker(50 * time.Millisecond)
+	defer ticker.Stop()
+	for {
+		ends, err := conn.SessionEnds(w.t.Context(), ref)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		live := 0
+		for f, err := range conn.ReadFrames(w.t.Context(), ref, 0, ends.Log, bus.LogAndLive) {
+			if err != nil {
+				w.t.Fatal(err)
+			}
+			if !f.Header.Recorded {
+				live++
+			}
+		}
+		if live == 0 {
+			return
+		}
+		<-ticker.C
+	}
 }

@@ -36,7 +36,12 @@ type world struct {
 // newWorld starts it, with models of the given scripts.
 func newWorld(t *testing.T, scripts map[string]string) *world {
 	t.Helper()
-	w := &world{t: t, broker: bustest.Single(t), scripts: map[string]*scripted.Script{}, work: make(chan string)}
+	return newWorldOn(t, bustest.Single(t), scripts)
+}
+
+func newWorldOn(t *testing.T, broker *bustest.Broker, scripts map[string]string) *world {
+	t.Helper()
+	w := &world{t: t, broker: broker, scripts: map[string]*scripted.Script{}, work: make(chan string)}
 	for name, script := range scripts {
 		parsed, err := scripted.Parse([]byte(script))
 		if err != nil {

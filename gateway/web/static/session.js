@@ -5,7 +5,7 @@ import { Composer } from "./composer.js";
 import { act, announce, el, setText } from "./dom.js";
 import { follow } from "./sse.js";
 import { dollars, headline, modes, stateName, tokens } from "./text.js";
-import { Transcript } from "./transcript.js";
+import { Transcript, compareCursors } from "./transcript.js";
 import { View, atEnd, toEnd } from "./view.js";
 import { Waterfall } from "./waterfall.js";
 
@@ -15,6 +15,7 @@ export class Session {
   #changed;
   #leave = new AbortController();
   #transcript;
+  #later; // events that wait until the history is read again
   #view;
   #composer;
   #waterfall;
@@ -95,16 +96,35 @@ export class Session {
     this.#settled();
   }
 
+  /**
+   * Reads the history again, since what is shown can't be continued. What the stream says meanwhile
+   * is taken afterwards; the transcript knows what of it the history had.
+   */
+  async #again() {
+    const later = this.#later = [];
+    for (let read = false; !read && !this.#leave.signal.aborted;) {
+      try {
+        await this.#load();
+        read = true;
+      } catch (error) {
+        this.#say(error.message);
+        await new Promise((resolve) => setTimeout(resolve, 2_000));
+      }
+    }
+    this.#say("");
+    this.#later = undefined;
+    for (const event of later) this.#take(event);
+  }
+
   #take(event) {
+    if (this.#later) return void this.#later.push(event);
     const data = JSON.parse(event.data);
     if (event.name === "task_state") {
+      if (compareCursors(data.cursor, this.#transcript.last) < 0) return;
       this.#transcript.settle(data.state, data.pending);
       return this.#settled();
     }
-    if (event.name === "resync_required") {
-      this.#load().catch((error) => this.#say(error.message));
-      return;
-    }
+    if (event.name === "resync_required") return void this.#again();
     if (event.name === "session_deleted") {
       this.#gone("The session is deleted.");
       return this.#changed();
