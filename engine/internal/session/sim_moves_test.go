@@ -211,6 +211,7 @@ func (w *world) moveTimer(i int) {
 // attempt before) or the end.
 func (w *world) moveTool(id string) {
 	run := w.tools[id]
+	w.step(ToolStarted{ToolCallID: id, Toolrunner: run.place}) // told as often as it is heard
 	if run.before != "" && rapid.IntRange(0, 3).Draw(w.t, "late") == 0 {
 		w.step(ToolOutput{schemas.ToolFragment{ToolCallID: id, Attempt: run.attempt - 1, Text: run.before}})
 		return

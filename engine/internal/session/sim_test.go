@@ -60,6 +60,7 @@ type modelRun struct {
 // toolRun is the toolrunner's side of a call: it outlives the owner.
 type toolRun struct {
 	safe     bool
+	place    string // where it runs
 	attempt  int
 	text     string
 	before   string // what an earlier attempt had said
@@ -244,8 +245,8 @@ func (w *world) perform(e Effect) {
 	switch e := e.(type) {
 	case ListTools:
 		w.step(ToolsListed{Tools: []schemas.ToolDefinition{
-			{Name: "read", Permission: schemas.PermissionRead, Retry: schemas.RetrySafe},
-			{Name: "write", Permission: schemas.PermissionReadWrite},
+			{Name: "read", Permission: schemas.PermissionRead, Retry: schemas.RetrySafe, Workspace: true},
+			{Name: "write", Permission: schemas.PermissionReadWrite, Workspace: true},
 		}})
 	case CallModel:
 		if w.wait != nil && e.Attempt > 1 {
@@ -267,7 +268,7 @@ func (w *world) perform(e Effect) {
 	case StartTool:
 		if w.tools[e.Call.ToolCallID] == nil {
 			w.started[e.Call.ToolCallID]++
-			w.tools[e.Call.ToolCallID] = &toolRun{safe: e.Definition.Retry == schemas.RetrySafe, attempt: 1, text: w.drawToolText()}
+			w.tools[e.Call.ToolCallID] = &toolRun{place: w.place(e), safe: e.Definition.Retry == schemas.RetrySafe, attempt: 1, text: w.drawToolText()}
 		}
 	case CancelTool:
 		if run := w.tools[e.ToolCallID]; run != nil && run.result == nil {
@@ -287,6 +288,19 @@ func (w *world) perform(e Effect) {
 			w.wait = &e
 		}
 	}
+}
+
+// place is where a call runs: where the session's files are, or anywhere if it is alone in not knowing.
+func (w *world) place(e StartTool) string {
+	if e.Bound != nil {
+		return e.Bound.Toolrunner
+	}
+	for id, run := range w.tools {
+		if !run.reported && w.state.Task != nil && !w.state.Task.Aborting {
+			w.t.Fatalf("%s is started while %s may say where the files are\n%s", e.Call.ToolCallID, id, w.dump())
+		}
+	}
+	return rapid.SampledFrom([]string{"r1", "r2"}).Draw(w.t, "place")
 }
 
 func (w *world) drawToolText() string {
