@@ -25,9 +25,11 @@ func TestImportedMessages(t *testing.T) {
 		}
 		return info
 	}
+	settings := *meta("new")
+	settings.ApprovalMode, settings.Limits, settings.ApprovalTimeoutMS = schemas.ApproveAsk, schemas.Limits{MaxTurns: 3}, 70
 	apply(t, s, b, b.frame(bob,
-		&schemas.SessionImported{Messages: 9, Visible: 9, CommandID: "import", Sequence: 7, Settings: *meta("new")},
-		outcome("old", 9, schemas.CommandImport), meta("old"), &schemas.TaskQueued{TaskID: "q"}, prompt("hello"), &schemas.RequestBegin{},
+		&schemas.SessionImported{Messages: 10, Visible: 10, CommandID: "import", Sequence: 7, Settings: settings},
+		outcome("old", 9, schemas.CommandImport), meta("old"), &schemas.SessionChanged{ApprovalMode: schemas.ApproveAll}, &schemas.TaskQueued{TaskID: "q"}, prompt("hello"), &schemas.RequestBegin{},
 		schemas.NewToolCall("c1", "sh", "{}")))
 	if got := state(); got.State != StateRunning {
 		t.Errorf("in the middle of the import it is %s", got.State)
@@ -37,6 +39,9 @@ func TestImportedMessages(t *testing.T) {
 	got := state()
 	if got.State != StateIdle || got.Model != meta("new").Provider+"/new" || got.Title != "hello" || got.Usage.Total != 50 {
 		t.Errorf("%+v", got)
+	}
+	if got.Mode != schemas.ApproveAsk || got.Limits.MaxTurns != 3 || got.ApprovalTimeoutMS != 70 {
+		t.Errorf("it does not run on what it was imported with: %+v", got)
 	}
 	if _, found, err := s.Outcome(bob, "old"); found || err != nil {
 		t.Errorf("a command of the trace has an outcome: %v, %v", found, err)

@@ -89,14 +89,12 @@ func (s *summary) fold(at schemas.Position, m schemas.Message, imported bool) {
 	}
 	switch p := m.Payload.(type) {
 	case *schemas.SessionImported:
-		s.Model, s.Agent, s.Importing = p.Settings.Provider+"/"+p.Settings.ModelID, p.Settings.Agent, true
+		s.runsOn(&p.Settings)
+		s.Importing = true
 	case *schemas.CommandOutcome:
 		s.Importing = s.Importing && p.Command != schemas.CommandImport
 	case *schemas.SessionMeta:
-		s.Model = p.Provider + "/" + p.ModelID
-		s.Fallbacks = p.FallbackModels
-		s.Agent = p.Agent
-		s.Mode, s.Limits, s.ApprovalTimeoutMS = p.ApprovalMode, p.Limits, p.ApprovalTimeoutMS
+		s.runsOn(p)
 	case *schemas.SessionChanged:
 		if p.ApprovalMode != "" {
 			s.Mode = p.ApprovalMode
@@ -132,11 +130,18 @@ func (s *summary) fold(at schemas.Position, m schemas.Message, imported bool) {
 	}
 }
 
+// runsOn takes what the session runs on from here.
+func (s *summary) runsOn(p *schemas.SessionMeta) {
+	s.Model, s.Fallbacks, s.Agent = p.Provider+"/"+p.ModelID, p.FallbackModels, p.Agent
+	s.Mode, s.Limits, s.ApprovalTimeoutMS = p.ApprovalMode, p.Limits, p.ApprovalTimeoutMS
+}
+
 // ofAnother reports that a message of an imported trace is about the session it was, not about the
 // one that it became.
 func ofAnother(m schemas.Message) bool {
 	switch m.Payload.(type) {
-	case *schemas.SessionImported, *schemas.SessionMeta, *schemas.CommandOutcome, *schemas.TaskQueued, *schemas.TaskDequeued:
+	case *schemas.SessionImported, *schemas.SessionMeta, *schemas.SessionChanged, *schemas.CommandOutcome,
+		*schemas.TaskQueued, *schemas.TaskDequeued:
 		return true
 	}
 	return false
