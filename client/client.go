@@ -22,6 +22,8 @@ type Transport interface {
 	// send has a command applied, once however often it is sent under its id. The session has no
 	// project yet.
 	send(ctx context.Context, cmd schemas.Command) (accepted, error)
+	// importTrace is send for a command that makes a session of a trace.
+	importTrace(ctx context.Context, cmd schemas.Command, trace []byte) error
 	info(ctx context.Context, id string) (Info, error)
 	sessions(ctx context.Context, cursor string) (sessionsPage, error)
 	history(ctx context.Context, id, after string) (historyPage, error)
@@ -52,6 +54,14 @@ func New(t Transport) *Client { return &Client{transport: t, pauses: defaultPaus
 // connection that was given to [NATS] stays open.
 func (c *Client) Close() { c.transport.close() }
 
+// Ping asks once, without trying again, whether the project's sessions can be reached.
+func (c *Client) Ping(ctx context.Context) error {
+	if _, err := c.transport.sessions(ctx, ""); err != nil {
+		return failure(ctx, err)
+	}
+	return nil
+}
+
 // CreateOptions describe a session. Model must be set.
 type CreateOptions struct {
 	// ID names the session; empty: one is made up, and is the same for the same [Key].
@@ -62,15 +72,21 @@ type CreateOptions struct {
 // Create makes a session.
 func (c *Client) Create(ctx context.Context, o CreateOptions, options ...Option) (*Session, error) {
 	cmd := schemas.Command{Type: schemas.CommandCreate, ID: commandID(options), Create: &o.CreateBody}
-	s := c.Session(o.ID)
-	if s.id == "" {
-		sum := sha256.Sum256([]byte("session " + cmd.ID))
-		s.id = hex.EncodeToString(sum[:16])
-	}
+	s := c.newSession(o.ID, cmd.ID)
 	if _, err := s.send(ctx, cmd); err != nil {
 		return nil, err
 	}
 	return s, nil
+}
+
+// newSession is a handle on a session that is to be made: of the id that was asked for, or of one
+// that is the same for the same key.
+func (c *Client) newSession(asked, key string) *Session {
+	if asked == "" {
+		sum := sha256.Sum256([]byte("session " + key))
+		asked = hex.EncodeToString(sum[:16])
+	}
+	return c.Session(asked)
 }
 
 // Session is a handle on the session of that id. It asks nobody whether there is one.

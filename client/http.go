@@ -109,6 +109,23 @@ func (t *httpTransport) send(ctx context.Context, cmd schemas.Command) (accepted
 	return a, t.call(ctx, r, header, &a)
 }
 
+// jsonLines is the body of a trace.
+type jsonLines []byte
+
+func (t *httpTransport) importTrace(ctx context.Context, cmd schemas.Command, trace []byte) error {
+	query := url.Values{"id": {cmd.Session.ID}}
+	for name, value := range map[string]string{
+		"model": cmd.Import.Model, "agent": cmd.Import.Agent, "workspace": cmd.Import.Workspace,
+		"approval_mode": string(cmd.Import.ApprovalMode),
+	} {
+		if value != "" {
+			query.Set(name, value)
+		}
+	}
+	r := route{http.MethodPost, "/v1/sessions/import?" + query.Encode(), jsonLines(trace)}
+	return t.call(ctx, r, http.Header{"Idempotency-Key": {cmd.ID}}, nil)
+}
+
 func (t *httpTransport) info(ctx context.Context, id string) (Info, error) {
 	var answer struct {
 		Session Info `json:"session"`
@@ -169,13 +186,9 @@ func (t *httpTransport) call(ctx context.Context, r route, header http.Header, o
 
 // open makes a request. Any answer but a success is an error.
 func (t *httpTransport) open(ctx context.Context, r route, header http.Header) (*http.Response, error) {
-	var payload io.Reader
-	if r.body != nil {
-		encoded, err := schemas.EncodeJSON(r.body)
-		if err != nil {
-			return nil, schemas.Errorf(schemas.CodeInvalid, "the request can't be encoded: %v", err)
-		}
-		payload = bytes.NewReader(encoded)
+	payload, media, err := encodeBody(r.body)
+	if err != nil {
+		return nil, err
 	}
 	request, err := http.NewRequestWithContext(ctx, r.method, t.base+r.path, payload)
 	if err != nil {
@@ -183,8 +196,8 @@ func (t *httpTransport) open(ctx context.Context, r route, header http.Header) (
 	}
 	maps.Copy(request.Header, header)
 	request.Header.Set("Authorization", "Bearer "+t.token)
-	if payload != nil {
-		request.Header.Set("Content-Type", "application/json")
+	if media != "" {
+		request.Header.Set("Content-Type", media)
 	}
 	response, err := t.http.Do(request)
 	if err != nil {
@@ -195,6 +208,21 @@ func (t *httpTransport) open(ctx context.Context, r route, header http.Header) (
 	}
 	defer response.Body.Close()
 	return nil, refusal(response)
+}
+
+// encodeBody is a body as it goes over the wire, and its type; nothing of no body.
+func encodeBody(body any) (payload io.Reader, media string, err error) {
+	switch b := body.(type) {
+	case nil:
+		return nil, "", nil
+	case jsonLines:
+		return bytes.NewReader(b), "application/x-ndjson", nil
+	}
+	encoded, err := schemas.EncodeJSON(body)
+	if err != nil {
+		return nil, "", schemas.Errorf(schemas.CodeInvalid, "the request can't be encoded: %v", err)
+	}
+	return bytes.NewReader(encoded), "application/json", nil
 }
 
 // maxRefusal is how much of an error's answer is read, in bytes.

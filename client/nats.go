@@ -1,6 +1,7 @@
 package client
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -53,6 +54,19 @@ func (t *natsTransport) send(ctx context.Context, cmd schemas.Command) (accepted
 		a.Cursor = schemas.Cursor{Epoch: t.conn.Epoch(cmd.Session), Position: schemas.Position{Sequence: outcome.Log}}.String()
 	}
 	return a, nil
+}
+
+// importTrace stores the trace first: it is too large for a command.
+func (t *natsTransport) importTrace(ctx context.Context, cmd schemas.Command, trace []byte) error {
+	cmd.Session.Project = t.project
+	name, err := t.conn.PutTrace(ctx, cmd.Session, bytes.NewReader(trace))
+	if err != nil {
+		return fmt.Errorf("store the trace: %w", err)
+	}
+	body := *cmd.Import
+	body.Trace, cmd.Import = name, &body
+	_, err = t.send(ctx, cmd)
+	return err
 }
 
 // ends are where a session's stream ends.

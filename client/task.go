@@ -108,10 +108,7 @@ var (
 // of ctx ends the waiting alone; the task goes on. Whoever lost the Task gets it again by starting
 // it under the same [Key].
 func (t *Task) Wait(ctx context.Context) (Result, error) {
-	if t.Cursor == "" {
-		return Result{}, schemas.Errorf(schemas.CodeInternal, "the task is taken, and the server does not say where it begins")
-	}
-	begin, err := t.begin(ctx)
+	begin, err := t.Begin(ctx)
 	if err != nil {
 		return Result{}, err
 	}
@@ -131,9 +128,13 @@ func (t *Task) Wait(ctx context.Context) (Result, error) {
 	return Result{}, ctx.Err()
 }
 
-// begin waits until a task runs that has the prompt, and returns a cursor within that task.
-func (t *Task) begin(ctx context.Context) (string, error) {
-	if t.Taken == schemas.TakenStarted {
+// Begin waits until a task runs that has the prompt, and returns a cursor from which watching shows
+// all of that task that comes after the prompt. The error is [ErrWithdrawn] if that never comes.
+func (t *Task) Begin(ctx context.Context) (string, error) {
+	switch {
+	case t.Cursor == "":
+		return "", schemas.Errorf(schemas.CodeInternal, "the task is taken, and the server does not say where it begins")
+	case t.Taken == schemas.TakenStarted:
 		return t.Cursor, nil
 	}
 	for event, err := range t.session.Stream(ctx, WatchOptions{After: t.Cursor}) {

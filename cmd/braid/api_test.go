@@ -1,92 +1,97 @@
 package main
 
 import (
+	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
-	"net/http/httptest"
-	"strings"
-	"testing"
-	"time"
+
+	"braid/schemas"
 )
 
-// A stream may live as long as it likes: nothing bounds it as a whole.
-func TestCase_F03_NoTimeoutOverAStream(t *testing.T) {
-	a := newAPI("http://localhost", "t")
-	if a.http.Timeout != 0 {
-		t.Errorf("the client gives up after %s, in the middle of whatever it reads", a.http.Timeout)
-	}
+// apiClient speaks to a gateway as it stands, to ask what no client would.
+type apiClient struct {
+	base  string
+	token string
+	http  *http.Client
 }
 
-// A stream that breaks goes on where it broke; what was delivered is not delivered again.
-func TestFollowReconnects(t *testing.T) {
-	var asked []string
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		last := r.Header.Get("Last-Event-ID")
-		asked = append(asked, last)
-		next := len(asked)
-		fmt.Fprintf(w, ": hello\n\nid: e-%d.0\ndata: {\"n\":%d}\n\n", next, next)
-		if next == 2 {
-			fmt.Fprint(w, "id: e-9.0\ndata: {\"cut") // no end: it must not be delivered
-		}
-	}))
-	defer server.Close()
-	a := newAPI(server.URL, "t")
-	defer a.close()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-	defer cancel()
-	var got []string
-	err := a.follow(ctx, "/v1/sessions/s/stream", "e-0.0", func(e event) error {
-		got = append(got, string(e.data))
-		if len(got) == 3 {
-			return errStop
-		}
-		return nil
-	})
+func newAPI(base, token string) *apiClient {
+	return &apiClient{base: base, token: token, http: &http.Client{Transport: &http.Transport{}}}
+}
+
+func (a *apiClient) close() { a.http.CloseIdleConnections() }
+
+// do sends a request; any answer but a success is an error, an *[schemas.Error] when the gateway
+// sent one.
+func (a *apiClient) do(ctx context.Context, method, path string, body any, header http.Header) (*http.Response, error) {
+	if body == nil {
+		return a.send(ctx, method, path, nil, header)
+	}
+	encoded, err := schemas.EncodeJSON(body)
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
-	if s := strings.Join(got, ""); s != `{"n":1}{"n":2}{"n":3}` {
-		t.Errorf("got %s", s)
+	header = header.Clone()
+	if header == nil {
+		header = http.Header{}
 	}
-	if s := strings.Join(asked, " "); s != "e-0.0 e-1.0 e-2.0" {
-		t.Errorf("asked to go on from %s", s)
-	}
+	header.Set("Content-Type", "application/json")
+	return a.send(ctx, method, path, bytes.NewReader(encoded), header)
 }
 
-// A refusal is not tried again: it says what is wrong.
-func TestFollowRefused(t *testing.T) {
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.WriteHeader(http.StatusNotFound)
-		_, _ = io.WriteString(w, `{"error":{"code":"unknown_session","message":"there is no session s"}}`)
-	}))
-	defer server.Close()
-	a := newAPI(server.URL, "t")
-	defer a.close()
-	err := a.follow(context.Background(), "/v1/sessions/s/stream", "", func(event) error { return nil })
-	if err == nil || err.Error() != "there is no session s" {
-		t.Errorf("got %v", err)
+// send is do with a body as it goes over the wire.
+func (a *apiClient) send(ctx context.Context, method, path string, payload io.Reader, header http.Header) (*http.Response, error) {
+	request, err := http.NewRequestWithContext(ctx, method, a.base+path, payload)
+	if err != nil {
+		return nil, err
 	}
+	maps.Copy(request.Header, header)
+	request.Header.Set("Authorization", "Bearer "+a.token)
+	response, err := a.http.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	if response.StatusCode < 300 {
+		return response, nil
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(response.Body, 64<<10))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", response.Status, err)
+	}
+	var failure struct {
+		Error *schemas.Error `json:"error"`
+	}
+	if err := schemas.DecodeJSON(text, &failure); err == nil && failure.Error != nil {
+		return nil, failure.Error
+	}
+	return nil, fmt.Errorf("the server answered %s", response.Status)
 }
 
-// The broken end of a stream is an error, never a clean end.
-func TestCase_F06_BrokenStreamIsNoEnd(t *testing.T) {
-	broken := errors.New("connection reset")
-	r := io.MultiReader(strings.NewReader("data: {}\n\ndata: {\"half"), &failingReader{broken})
-	n := 0
-	err := readEvents(r, func(event) error { n++; return nil })
-	if !errors.Is(err, broken) || n != 1 {
-		t.Errorf("%d events, %v", n, err)
+// call posts body and reads the answer into out, which may be nil.
+func (a *apiClient) call(ctx context.Context, path string, body, out any) error {
+	response, err := a.do(ctx, http.MethodPost, path, body, nil)
+	if err != nil {
+		return err
 	}
-	long := strings.Repeat("x", 3<<20)
-	err = readEvents(strings.NewReader("data: "+long+"\n\n"), func(e event) error { n += len(e.data); return nil })
-	if !errors.Is(err, io.EOF) || n != 1+len(long) {
-		t.Errorf("a long line: %d bytes, %v", n, err)
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil || out == nil {
+		return err
 	}
+	return schemas.DecodeJSON(text, out)
 }
 
-type failingReader struct{ err error }
-
-func (f *failingReader) Read([]byte) (int, error) { return 0, f.err }
+// copy writes the answer to a GET to w.
+func (a *apiClient) copy(ctx context.Context, path string, w io.Writer) error {
+	response, err := a.do(ctx, http.MethodGet, path, nil, nil)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	_, err = io.Copy(w, response.Body)
+	return err
+}

@@ -2,12 +2,14 @@ package main
 
 import (
 	"context"
+	"errors"
 	"io"
 	"os"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"braid/client"
 	"braid/internal/cli"
 )
 
@@ -36,9 +38,14 @@ func (p *place) check(flags *pflag.FlagSet) error {
 }
 
 // reach returns a client, and what ends whatever was started for it. Logs go to errOut.
-func (p *place) reach(ctx context.Context, errOut io.Writer) (api *apiClient, leave func() error, err error) {
-	if api := p.server.api(); api != nil {
-		return api, func() error { api.close(); return nil }, nil
+func (p *place) reach(ctx context.Context, errOut io.Writer) (c *client.Client, leave func() error, err error) {
+	if c := p.server.client(); c != nil {
+		leave = func() error { c.Close(); return nil }
+		// A person should not have to wait for a server that is not there.
+		if err := c.Ping(ctx); err != nil {
+			return nil, nil, errors.Join(err, leave())
+		}
+		return c, leave, nil
 	}
 	if p.stack.log, err = cli.Logger(p.logs, errOut); err != nil {
 		return nil, nil, err
@@ -48,8 +55,8 @@ func (p *place) reach(ctx context.Context, errOut io.Writer) (api *apiClient, le
 	if err != nil {
 		return nil, nil, err
 	}
-	api = newAPI(s.url, s.token)
-	return api, func() error { api.close(); return s.stop(context.WithoutCancel(ctx)) }, nil
+	c = s.client()
+	return c, func() error { c.Close(); return s.stop(context.WithoutCancel(ctx)) }, nil
 }
 
 // openInput opens the file that a command's argument names: standard input for "-" or none.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"iter"
 	"net/http"
 	"strings"
 	"sync"
@@ -11,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"braid/bus"
+	"braid/client"
 	"braid/internal/cli"
 	"braid/schemas"
 )
@@ -26,7 +28,7 @@ type busySession struct {
 func newBusySession(t *testing.T) *busySession {
 	t.Helper()
 	url := devServer(t, "--data", t.TempDir())
-	b := &busySession{t: t, url: url, api: (&serverFlags{url: url}).api(), path: "/v1/sessions/s"}
+	b := &busySession{t: t, url: url, api: newAPI((&serverFlags{url: url}).target()), path: "/v1/sessions/s"}
 	t.Cleanup(b.api.close)
 	b.post("/v1/sessions", map[string]any{"id": "s", "model": "shell/demo", "approval_mode": "always-ask", "approval_timeout_ms": 600000, "limits": map[string]any{"max_turns": 7}}, nil)
 	var first accepted
@@ -52,12 +54,12 @@ func (b *busySession) post(path string, body, out any) {
 
 // shown is the session as the gateway shows it.
 type shown struct {
-	State   string               `json:"state"`
-	Pending []pendingCall        `json:"pending"`
-	Queue   []bus.QueuedTask     `json:"queue"`
-	Mode    schemas.ApprovalMode `json:"approval_mode"`
-	Timeout int64                `json:"approval_timeout_ms"`
-	Limits  schemas.Limits       `json:"limits"`
+	State   string                `json:"state"`
+	Pending []bus.PendingApproval `json:"pending"`
+	Queue   []bus.QueuedTask      `json:"queue"`
+	Mode    schemas.ApprovalMode  `json:"approval_mode"`
+	Timeout int64                 `json:"approval_timeout_ms"`
+	Limits  schemas.Limits        `json:"limits"`
 }
 
 // await waits until the session is shown so.
@@ -197,18 +199,22 @@ func TestDeleteOverHTTP(t *testing.T) {
 	b.refused(schemas.CodeInvalid, http.MethodDelete, b.path+"?force=yes", nil)
 	var watching sync.WaitGroup
 	started := make(chan struct{}, 2)
-	for _, view := range []string{"stream", "turns"} {
+	c := (&serverFlags{url: b.url}).client()
+	defer c.Close()
+	for _, events := range []iter.Seq2[client.Event, error]{
+		c.Session("s").Stream(context.Background(), client.WatchOptions{}),
+		c.Session("s").Turns(context.Background(), client.WatchOptions{}),
+	} {
 		watching.Go(func() {
-			last, came := "", false
-			err := b.api.followOnce(context.Background(), b.path+"/stream?view="+view, "", func(e event) error {
-				if last = e.name; !came {
+			came := false
+			for _, err := range events {
+				if err != nil && !client.IsCode(err, schemas.CodeDeleted) {
+					t.Errorf("a stream ends with %v", err)
+				}
+				if !came {
 					came = true
 					started <- struct{}{}
 				}
-				return nil
-			})
-			if last != "session_deleted" {
-				t.Errorf("view %s ends with %q, %v", view, last, err)
 			}
 		})
 	}

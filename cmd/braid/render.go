@@ -22,14 +22,22 @@ func newRenderer(out io.Writer, json bool) *renderer {
 	return &renderer{out: out, json: json, fresh: true, names: map[string]string{}}
 }
 
-// message shows one message; raw is its envelope.
-func (r *renderer) message(raw []byte, m schemas.Message) {
+// object prints one JSON object on a line.
+func (r *renderer) object(v any) error {
+	line, err := schemas.EncodeJSON(v)
+	if err == nil {
+		fmt.Fprintf(r.out, "%s\n", line)
+	}
+	return err
+}
+
+// message shows one message.
+func (r *renderer) message(m schemas.Message) error {
 	if r.json {
-		fmt.Fprintf(r.out, "%s\n", raw)
-		return
+		return r.object(m)
 	}
 	if len(m.Origin) > 0 {
-		return
+		return nil
 	}
 	switch p := m.Payload.(type) {
 	case *schemas.PartialText:
@@ -65,6 +73,7 @@ func (r *renderer) message(raw []byte, m schemas.Message) {
 	case *schemas.Abort:
 		r.line("! aborted %s", p.Reason)
 	}
+	return nil
 }
 
 // say continues a speaker's output, or begins it under a heading.

@@ -11,11 +11,12 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
+	"braid/bus"
+	"braid/client"
 	"braid/internal/cli"
 	"braid/schemas"
 )
@@ -135,7 +136,7 @@ func interactive(in io.Reader) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-func (o *runOptions) run(ctx context.Context, prompt string, c console) (err error) {
+func (o *runOptions) run(ctx context.Context, prompt string, screen console) (err error) {
 	if _, err := schemas.ParseApprovalMode(o.approve); err != nil {
 		return cli.Usage("--approve: %v", err)
 	}
@@ -161,73 +162,90 @@ func (o *runOptions) run(ctx context.Context, prompt string, c console) (err err
 	if err := o.checkSession(); err != nil {
 		return err
 	}
-	api, leave, err := o.reach(ctx, c.err)
+	c, leave, err := o.reach(ctx, screen.err)
 	if err != nil {
 		return err
 	}
 	defer cli.Close(&err, leave)
-	r := &promptRun{api: api, console: c, show: newRenderer(c.out, o.json), log: zerolog.Nop()}
-	return r.run(ctx, o, task)
+	r := &promptRun{console: screen, show: newRenderer(screen.out, o.json), turns: o.view == viewTurns}
+	return r.run(ctx, c, o, task)
 }
 
 // promptRun is one prompt from its session's creation to the end of its task.
 type promptRun struct {
-	api     *apiClient
+	session *client.Session
 	console console
 	show    *renderer
-	log     zerolog.Logger
-	session string
+	turns   bool            // the view
 	decided map[string]bool // the calls this run has decided on, in the view of turns
 	// failure says why the task did not complete; empty if it did.
 	failure string
-	// task is the one to follow; empty: whichever ends first.
-	task string
+	task    *client.Task
 	// waiting is set while it has not begun.
 	waiting atomic.Bool
 }
 
-// ours reports that the task is the one to follow.
-func (r *promptRun) ours(task string) bool { return r.task == "" || task == "" || task == r.task }
+// ours reports that the task is the one to follow: that of the prompt, or whichever it joined.
+func (r *promptRun) ours(task string) bool {
+	return r.task.Taken == schemas.TakenSteering || task == "" || task == r.task.ID
+}
 
 // abortBound is how long an interrupted run waits for its task to end.
 const abortBound = 5 * time.Second
 
-func (r *promptRun) run(ctx context.Context, o *runOptions, task *schemas.TaskBody) error {
-	if err := r.open(ctx, o); err != nil {
+func (r *promptRun) run(ctx context.Context, c *client.Client, o *runOptions, task *schemas.TaskBody) (err error) {
+	if err := r.open(ctx, c, o); err != nil {
 		return err
 	}
-	var started struct {
-		Cursor    string        `json:"cursor"`
-		CommandID string        `json:"command_id"`
-		Taken     schemas.Taken `json:"taken"`
-	}
-	if err := r.api.call(ctx, r.path("tasks"), task, &started); err != nil {
+	if r.task, err = r.session.Start(ctx, *task); err != nil {
 		return fmt.Errorf("start the task: %s%w", atField(err), err)
 	}
-	if started.Taken != schemas.TakenSteering {
-		r.task = started.CommandID
-	}
-	r.waiting.Store(started.Taken == schemas.TakenQueued)
+	r.waiting.Store(r.task.Taken == schemas.TakenQueued)
 	// Interrupted, the task is aborted and its end awaited; only a second signal ends the process.
 	following, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	stopAbort := context.AfterFunc(ctx, func() { r.abort(following, cancel) })
 	defer stopAbort()
+	cursor := r.task.Cursor
 	if r.waiting.Load() {
-		if err := r.awaitTurn(following, &started.Cursor); err != nil {
+		if cursor, err = r.awaitTurn(following); err != nil {
 			return err
 		}
 	}
-	path, take := r.path("stream"), r.take
-	if o.view == viewTurns {
-		path, take = path+"?view="+viewTurns, r.takeTurns
-	}
-	if err := r.api.follow(following, path, started.Cursor, func(e event) error { return take(following, e) }); err != nil {
+	if err := r.follow(following, cursor); err != nil {
 		return fmt.Errorf("follow the session: %w", err)
 	}
 	r.show.finish()
 	if r.failure != "" {
 		return fmt.Errorf("the task ended: %s", r.failure)
+	}
+	return nil
+}
+
+// follow shows what happens, and answers what is asked, until the task ends.
+func (r *promptRun) follow(ctx context.Context, cursor string) error {
+	events := r.session.Stream
+	if r.turns {
+		events = r.session.Turns
+	}
+	for event, err := range events(ctx, client.WatchOptions{After: cursor}) {
+		if err != nil {
+			return err
+		}
+		over := false
+		switch e := event.(type) {
+		case client.Gap:
+			err = r.gap(e)
+		case client.State:
+			err = r.takeState(ctx, e)
+		case client.Message:
+			over, err = r.take(ctx, e.Message)
+		case client.Turn:
+			over, err = r.takeTurn(e.TurnEvent)
+		}
+		if over || err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -248,9 +266,16 @@ func why(end *schemas.TaskEnd) string {
 }
 
 // errLost says that what was shown can't be gone on with.
-var errLost = errors.New("part of the stream was lost; the trace has it all")
+var errLost = errors.New("the stream was lost, and begins anew; the trace has what there is")
 
-func (r *promptRun) path(what string) string { return "/v1/sessions/" + r.session + "/" + what }
+// gap tells that something is missing in what is shown.
+func (r *promptRun) gap(g client.Gap) error {
+	if g.Reset {
+		return errLost
+	}
+	fmt.Fprintf(r.console.err, "some of what was streamed came too late to be shown (%s); complete messages follow\n", g.Reason)
+	return nil
+}
 
 func (r *promptRun) abort(ctx context.Context, giveUp context.CancelFunc) {
 	fmt.Fprintln(r.console.err, "aborting")
@@ -264,65 +289,42 @@ func (r *promptRun) abort(ctx context.Context, giveUp context.CancelFunc) {
 	}
 }
 
-// take shows one event, answers what is asked, and ends with the task.
-func (r *promptRun) take(ctx context.Context, e event) error {
-	if e.name != "" {
-		if e.name == eventResync {
-			return errLost
-		}
-		return nil
-	}
-	m, err := schemas.Decode(e.data)
-	if err != nil {
-		return err
-	}
-	r.show.message(e.data, m)
-	if len(m.Origin) > 0 {
-		return nil
+// take shows one message, and answers what is asked. over says that the task has ended.
+func (r *promptRun) take(ctx context.Context, m schemas.Message) (over bool, err error) {
+	if err := r.show.message(m); err != nil || len(m.Origin) > 0 {
+		return false, err
 	}
 	switch p := m.Payload.(type) {
 	case *schemas.ApprovalRequest:
-		return r.decide(ctx, pendingCall{ToolCallID: p.ToolCallID, Name: p.Name, Arguments: p.Arguments, Hash: p.Hash, Rule: p.Rule})
+		return false, r.decide(ctx, bus.PendingApproval{ToolCallID: p.ToolCallID, Name: p.Name, Arguments: p.Arguments, Hash: p.Hash, Rule: p.Rule})
 	case *schemas.TaskEnd:
-		if !r.ours(p.TaskID) {
-			return nil
+		if over = r.ours(p.TaskID); over {
+			r.failure = why(p)
 		}
-		r.failure = why(p)
-		return errStop
 	}
-	return nil
-}
-
-// pendingCall is a tool call that waits for a decision.
-type pendingCall struct {
-	ToolCallID string `json:"tool_call_id"`
-	Name       string `json:"name"`
-	Arguments  string `json:"arguments"`
-	Hash       string `json:"hash"`
-	Rule       string `json:"rule"` // of the policy, if that is why a person is asked
+	return over, nil
 }
 
 // decide asks about a tool call, or denies it when there is nobody to ask.
-func (r *promptRun) decide(ctx context.Context, p pendingCall) error {
-	decision := schemas.DecisionDeny
+func (r *promptRun) decide(ctx context.Context, p bus.PendingApproval) error {
+	answer := r.session.Deny
 	if p.Rule != "" {
 		fmt.Fprintf(r.console.err, "the policy can't tell whether its rule %s forbids this\n", p.Rule)
 	}
 	if r.console.interactive {
 		fmt.Fprintf(r.console.err, "\nallow %s %s ? [y/N] ", p.Name, p.Arguments)
-		answer, err := r.console.in.ReadString('\n')
-		if err != nil && answer == "" {
+		line, err := r.console.in.ReadString('\n')
+		if err != nil && line == "" {
 			fmt.Fprintln(r.console.err, "denied")
 		}
-		if a := strings.ToLower(strings.TrimSpace(answer)); a == "y" || a == "yes" {
-			decision = schemas.DecisionAllow
+		if a := strings.ToLower(strings.TrimSpace(line)); a == "y" || a == "yes" {
+			answer = r.session.Approve
 		}
 	} else {
 		fmt.Fprintf(r.console.err, "denied, since nobody can be asked: %s %s (see --approve)\n", p.Name, p.Arguments)
 	}
-	err := r.api.call(ctx, r.path("approvals/"+p.ToolCallID), map[string]any{"decision": decision, "hash": p.Hash}, nil)
-	var refused *schemas.Error
-	if errors.As(err, &refused) && refused.Code == schemas.CodeNotPending {
+	err := answer(ctx, p.ToolCallID, p.Hash)
+	if client.IsCode(err, schemas.CodeNotPending) {
 		return nil // somebody else was faster
 	}
 	return err

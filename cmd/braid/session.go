@@ -2,11 +2,10 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net/http"
 	"time"
 
+	"braid/client"
 	"braid/internal/cli"
 	"braid/schemas"
 )
@@ -32,77 +31,39 @@ func (o *runOptions) checkSession() error {
 }
 
 // open names the session of the run: the one that was given, or a new one.
-func (r *promptRun) open(ctx context.Context, o *runOptions) error {
-	if r.session = o.session; r.session != "" {
+func (r *promptRun) open(ctx context.Context, c *client.Client, o *runOptions) (err error) {
+	if o.session != "" {
+		r.session = c.Session(o.session)
 		return nil
 	}
-	var created struct {
-		Session struct {
-			ID string `json:"id"`
-		} `json:"session"`
-	}
-	err := r.api.call(ctx, "/v1/sessions", map[string]any{
-		"model": o.model, "fallback_models": o.fallback, "approval_mode": o.approve, "system_prompt": o.system, "limits": o.limits,
-		"approval_timeout_ms": o.approvalTimeout.Milliseconds(),
-	}, &created)
+	r.session, err = c.Create(ctx, client.CreateOptions{CreateBody: schemas.CreateBody{
+		Model: o.model, FallbackModels: o.fallback, ApprovalMode: schemas.ApprovalMode(o.approve), SystemPrompt: o.system,
+		Limits: o.limits, ApprovalTimeoutMS: o.approvalTimeout.Milliseconds(),
+	}})
 	if err != nil {
 		return fmt.Errorf("create a session: %w", err)
 	}
-	r.session = created.Session.ID
-	fmt.Fprintf(r.console.err, "session %s\n", r.session)
+	fmt.Fprintf(r.console.err, "session %s\n", r.session.ID())
 	return nil
 }
 
-// awaitTurn waits until the task, which waits for others of its session, begins. What they do is
-// neither shown nor decided on. The cursor moves to where the task begins.
-func (r *promptRun) awaitTurn(ctx context.Context, cursor *string) error {
-	fmt.Fprintf(r.console.err, "the session is busy; task %s waits\n", r.task)
-	err := r.api.follow(ctx, r.path("stream"), *cursor, func(e event) error {
-		if e.name == eventResync {
-			return errLost
-		}
-		if e.name != "" {
-			return nil
-		}
-		m, err := schemas.Decode(e.data)
-		if err != nil {
-			return err
-		}
-		p, ok := m.Payload.(*schemas.TaskDequeued)
-		switch {
-		case !ok || len(m.Origin) > 0 || p.TaskID != r.task:
-			return nil
-		case p.Cause == schemas.DequeuedWithdrawn:
-			return errWithdrawn
-		}
-		*cursor = e.id
-		return errStop
-	})
-	if err != nil {
-		return fmt.Errorf("wait for the task's turn: %w", err)
+// awaitTurn waits until the task, which waits for others of its session, begins, and returns where.
+// What the others do is neither shown nor decided on.
+func (r *promptRun) awaitTurn(ctx context.Context) (cursor string, err error) {
+	fmt.Fprintf(r.console.err, "the session is busy; task %s waits\n", r.task.ID)
+	if cursor, err = r.task.Begin(ctx); err != nil {
+		return "", fmt.Errorf("wait for the task's turn: %w", err)
 	}
 	r.waiting.Store(false)
-	return nil
+	return cursor, nil
 }
-
-var errWithdrawn = errors.New("the task was taken back before it began")
 
 // stop ends the task, or takes it back if it still waits: what runs is somebody else's then.
 func (r *promptRun) stop(ctx context.Context) error {
 	if r.waiting.Load() {
-		err := r.withdraw(ctx)
-		if refused, ok := errors.AsType[*schemas.Error](err); !ok || refused.Code != schemas.CodeNotPending {
+		if err := r.task.Withdraw(ctx); !client.IsCode(err, schemas.CodeNotPending) {
 			return err
 		}
 	}
-	return r.api.call(ctx, r.path("abort"), map[string]any{"reason": "interrupted"}, nil)
-}
-
-// withdraw takes the task back while it waits.
-func (r *promptRun) withdraw(ctx context.Context) error {
-	response, err := r.api.do(ctx, http.MethodDelete, r.path("tasks/"+r.task), nil, nil)
-	if err != nil {
-		return err
-	}
-	return response.Body.Close()
+	return r.session.Abort(ctx, "interrupted", false)
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"braid/bus"
+	"braid/client"
 	"braid/engine"
 	"braid/gateway"
 	"braid/internal/cli"
@@ -53,6 +54,9 @@ type stack struct {
 	work  sync.WaitGroup
 	fail  chan error
 }
+
+// client returns a client of the stack, by its gateway.
+func (s *stack) client() *client.Client { return client.New(client.HTTP(s.url, s.token)) }
 
 // startStack starts everything, in the order in which one needs the other.
 func startStack(ctx context.Context, o stackOptions) (_ *stack, err error) {

@@ -32,9 +32,9 @@ func traceExportCommand() *cobra.Command {
 			if err := schemas.ValidateName("session", args[0]); err != nil {
 				return cli.Usage("%v", err)
 			}
-			if api := server.api(); api != nil {
-				defer api.close()
-				return api.copy(cmd.Context(), "/v1/sessions/"+args[0]+"/trace", cmd.OutOrStdout())
+			if c := server.client(); c != nil {
+				defer c.Close()
+				return c.Session(args[0]).Export(cmd.Context(), cmd.OutOrStdout())
 			}
 			dir, err := o.DataDir()
 			if err != nil {

@@ -5,60 +5,33 @@ import (
 	"fmt"
 	"strings"
 
+	"braid/client"
 	"braid/schemas"
 )
 
-// Names of the events that control a stream.
-const (
-	eventState  = "task_state"
-	eventResync = "resync_required"
-)
-
-// takeTurns is take for the view of turns. That view has no approval requests: what waits for a
-// decision is told with the state.
-func (r *promptRun) takeTurns(ctx context.Context, e event) error {
-	switch e.name {
-	case "":
-	case eventResync:
-		return errLost
-	case eventState:
-		return r.decideAll(ctx, e.data)
-	default:
-		return nil
+// takeTurn is take for the view of turns.
+func (r *promptRun) takeTurn(t schemas.TurnEvent) (over bool, err error) {
+	if err := r.show.turn(t); err != nil {
+		return false, err
 	}
-	var t schemas.TurnEvent
-	if err := schemas.DecodeJSON(e.data, &t); err != nil {
-		return err
-	}
-	r.show.turn(e.data, t)
 	switch d := t.Data.(type) {
 	case *schemas.TaskResult:
-		if !r.ours(d.TaskID) {
-			return nil
+		if over = r.ours(d.TaskID); over {
+			r.failure = whyNot(d)
 		}
-		r.failure = whyNot(d)
-		return errStop
 	case *schemas.TaskFailure:
-		if !r.ours(d.TaskID) {
-			return nil
+		if over = r.ours(d.TaskID); over {
+			r.failure = d.Message
 		}
-		r.failure = d.Message
-		return errStop
 	}
-	return nil
+	return over, nil
 }
 
-// decideAll decides on the calls that wait in a state and were not decided on before: a state may
-// be told again.
-func (r *promptRun) decideAll(ctx context.Context, data []byte) error {
-	var state struct {
-		Pending []pendingCall `json:"pending"`
-	}
-	if err := schemas.DecodeJSON(data, &state); err != nil {
-		return err
-	}
-	for _, p := range state.Pending {
-		if r.decided[p.ToolCallID] {
+// takeState decides on the calls that wait and were not decided on before: a state may be told again.
+// The stream of messages has approval requests instead.
+func (r *promptRun) takeState(ctx context.Context, s client.State) error {
+	for _, p := range s.Pending {
+		if !r.turns || r.decided[p.ToolCallID] {
 			continue
 		}
 		if err := r.decide(ctx, p); err != nil {
@@ -95,11 +68,10 @@ func whyNot(d *schemas.TaskResult) string {
 	return string(schemas.StopFailed)
 }
 
-// turn shows one event of the view of turns; raw is its JSON.
-func (r *renderer) turn(raw []byte, e schemas.TurnEvent) {
+// turn shows one event of the view of turns.
+func (r *renderer) turn(e schemas.TurnEvent) error {
 	if r.json {
-		fmt.Fprintf(r.out, "%s\n", raw)
-		return
+		return r.object(e)
 	}
 	switch d := e.Data.(type) {
 	case string:
@@ -124,4 +96,5 @@ func (r *renderer) turn(raw []byte, e schemas.TurnEvent) {
 	case *schemas.BudgetExceededInfo:
 		r.line("! the budget is used up: %s", d.Message)
 	}
+	return nil
 }

@@ -1,0 +1,43 @@
+package main
+
+import (
+	"cmp"
+	"net/url"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"braid/client"
+	"braid/internal/cli"
+)
+
+// serverFlags name a running gateway.
+type serverFlags struct {
+	url   string
+	token string
+}
+
+func (f *serverFlags) register(flags *pflag.FlagSet) {
+	flags.StringVar(&f.url, "server", "", "URL of a running gateway, as braid dev prints it")
+	flags.StringVar(&f.token, "token", "", "its token, unless the URL has one; better given as env "+cli.EnvName("token")+", since others see command lines")
+}
+
+// client returns a client of the server; nil if none was named.
+func (f *serverFlags) client() *client.Client {
+	base, token := f.target()
+	if base == "" {
+		return nil
+	}
+	return client.New(client.HTTP(base, token))
+}
+
+// target is the server's URL, without a token, and its token.
+func (f *serverFlags) target() (base, token string) {
+	base, token = f.url, f.token
+	if u, err := url.Parse(base); err == nil {
+		token = cmp.Or(u.Query().Get("token"), token)
+		u.RawQuery, u.Path = "", strings.TrimSuffix(u.Path, "/")
+		base = u.String()
+	}
+	return base, token
+}
