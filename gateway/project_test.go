@@ -190,3 +190,26 @@ func TestProjectRing(t *testing.T) {
 		t.Errorf("e-50 is %d, %v", n, ok)
 	}
 }
+
+// How a session stands at a sequence is told once, and what is older never.
+func TestProjectTellsOnce(t *testing.T) {
+	h := &projectHub{limit: 1 << 10, epoch: "e"}
+	h.mu.changed, h.mu.told = make(chan struct{}), map[string]uint64{}
+	for _, row := range []struct {
+		why     string
+		session string
+		at      uint64
+		last    uint64
+	}{
+		{"the first word", "a", 7, 1}, {"the same", "a", 7, 1}, {"an older answer", "a", 6, 1},
+		{"another session", "b", 6, 2}, {"what is newer", "a", 8, 3},
+	} {
+		if err := h.tell(row.session, row.at, "", deletedView{ID: row.session}); err != nil || h.mu.last != row.last {
+			t.Errorf("%s: %d events, want %d, %v", row.why, h.mu.last, row.last, err)
+		}
+	}
+	h.lost() // what was told may be out of date: it is told again
+	if err := h.tell("a", 8, "", deletedView{ID: "a"}); err != nil || h.mu.last != 5 {
+		t.Errorf("after a loss: %d events, %v", h.mu.last, err)
+	}
+}
