@@ -13,6 +13,7 @@ import (
 var registryTests = []workTest{
 	{"tools of living toolrunners are merged", testTools},
 	{"announcements that make no sense are refused", testAnnounceInvalid},
+	{"agents are put, read, listed and deleted", testAgents},
 }
 
 func announcement(project, instance string, tools ...schemas.ToolDefinition) bus.Announcement {

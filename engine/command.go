@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
@@ -47,8 +48,13 @@ func (r *runner) takeCommand(c bus.StoredCommand) error {
 		r.reply(c, o)
 		return nil
 	}
+	unknown, err := r.completeAgent(&c)
+	if err != nil {
+		return err
+	}
+	refused := cmp.Or(unknown, r.refuse(c))
 	r.commands[c.Sequence] = c
-	r.step(session.CommandReceived{Sequence: c.Sequence, Time: c.Time, Command: c.Command, Refused: r.refuse(c)})
+	r.step(session.CommandReceived{Sequence: c.Sequence, Time: c.Time, Command: c.Command, Refused: refused})
 	return nil
 }
 

@@ -28,6 +28,7 @@ func TestOverview(t *testing.T) {
 	defer cancel()
 	h.create("scripted/counted", schemas.ApproveAll)
 	other := schemas.SessionRef{Project: ref.Project, ID: "other"}
+	h.putAgent(schemas.Agent{Name: "a", Model: "shell/demo"})
 	h.send(schemas.Command{ID: "create", Type: schemas.CommandCreate, Session: other, Create: &schemas.CreateBody{Model: "shell/demo", Agent: "a"}})
 	h.task("t1", "hello")
 	h.follow(taskEnded)

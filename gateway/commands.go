@@ -9,10 +9,12 @@ import (
 // createRequest is the body of POST /v1/sessions.
 type createRequest struct {
 	// ID names the session; one is made up if it is empty.
-	ID    string `json:"id,omitzero"`
-	Model string `json:"model"`
+	ID string `json:"id,omitzero"`
+	// Model may be left to the agent.
+	Model string `json:"model,omitzero"`
 	// FallbackModels go on with a task that Model can't, in this order.
 	FallbackModels []string             `json:"fallback_models,omitzero"`
+	Tools          []string             `json:"tools,omitzero"`
 	ApprovalMode   schemas.ApprovalMode `json:"approval_mode,omitzero"`
 	SystemPrompt   string               `json:"system_prompt,omitzero"`
 	Workspace      string               `json:"workspace,omitzero"`
@@ -116,7 +118,7 @@ func (g *Gateway) createSession(w http.ResponseWriter, r *http.Request) error {
 		Create: &schemas.CreateBody{
 			Model: body.Model, FallbackModels: body.FallbackModels, Agent: body.Agent, SystemPrompt: body.SystemPrompt,
 			ApprovalMode: body.ApprovalMode, Workspace: body.Workspace, Limits: body.Limits,
-			ApprovalTimeoutMS: body.ApprovalTimeoutMS,
+			ApprovalTimeoutMS: body.ApprovalTimeoutMS, Tools: body.Tools,
 		},
 	})
 	if err != nil {

@@ -24,7 +24,7 @@ type handler func(http.ResponseWriter, *http.Request) error
 
 // table lists everything that is served.
 func (g *Gateway) table() []route {
-	return slices.Concat(g.pageRoutes(), g.probeRoutes(), g.sessionRoutes(), g.commandRoutes(), g.historyRoutes(), g.projectRoutes())
+	return slices.Concat(g.pageRoutes(), g.probeRoutes(), g.sessionRoutes(), g.commandRoutes(), g.historyRoutes(), g.agentRoutes(), g.projectRoutes())
 }
 
 // pageRoutes are for browsers. The page is no part of the API.

@@ -60,16 +60,19 @@ type Command struct {
 
 // CreateBody creates a session.
 type CreateBody struct {
-	// Model is "provider/model".
-	Model string `json:"model"`
+	// Model is "provider/model"; empty: the agent's.
+	Model string `json:"model,omitzero"`
 	// FallbackModels are who goes on, in this order, with a task that the model can't: each is
 	// "provider/model". At most [MaxFallbackModels], none twice.
-	FallbackModels []string     `json:"fallback_models,omitzero"`
-	Agent          string       `json:"agent,omitzero"`
-	SystemPrompt   string       `json:"system_prompt,omitzero"`
-	ApprovalMode   ApprovalMode `json:"approval_mode,omitzero"`
-	Workspace      string       `json:"workspace,omitzero"`
-	Limits         Limits       `json:"limits,omitzero"`
+	FallbackModels []string `json:"fallback_models,omitzero"`
+	// Agent names the definition that says what the other members leave open, see [CreateBody.With].
+	Agent        string `json:"agent,omitzero"`
+	SystemPrompt string `json:"system_prompt,omitzero"`
+	// Tools are the tools the session may use, see [ToolAllowed].
+	Tools        []string     `json:"tools,omitzero"`
+	ApprovalMode ApprovalMode `json:"approval_mode,omitzero"`
+	Workspace    string       `json:"workspace,omitzero"`
+	Limits       Limits       `json:"limits,omitzero"`
 	// ApprovalTimeoutMS is how long a tool call waits for a decision before it counts as denied, in
 	// milliseconds; 0 means without end.
 	ApprovalTimeoutMS int64 `json:"approval_timeout_ms,omitzero"`
@@ -226,10 +229,15 @@ func (c *Command) Validate() error {
 }
 
 func (b *CreateBody) validate() error {
-	if _, _, err := SplitModel(b.Model); err != nil {
-		return err
+	if b.Model != "" || b.Agent == "" {
+		if _, _, err := SplitModel(b.Model); err != nil {
+			return err
+		}
 	}
 	if err := validateFallbacks(b.Model, b.FallbackModels); err != nil {
+		return err
+	}
+	if err := validateTools(b.Tools); err != nil {
 		return err
 	}
 	if b.Agent != "" {

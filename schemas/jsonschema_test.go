@@ -25,7 +25,7 @@ var documents = map[string]any{
 	"token_counts": schemas.TokenCounts{}, "open_segment": schemas.OpenSegment{},
 	"open_output": schemas.OpenOutput{}, "error_info": schemas.ErrorInfo{},
 	"session_ref": schemas.SessionRef{}, "position": schemas.Position{},
-	"command": schemas.Command{}, "limits": schemas.Limits{}, "create_body": schemas.CreateBody{}, "import_body": schemas.ImportBody{}, "task_body": schemas.TaskBody{},
+	"command": schemas.Command{}, "limits": schemas.Limits{}, "agent": schemas.Agent{}, "create_body": schemas.CreateBody{}, "import_body": schemas.ImportBody{}, "task_body": schemas.TaskBody{},
 	"approve_body": schemas.ApproveBody{}, "abort_body": schemas.AbortBody{},
 	"outcome": schemas.Outcome{}, "tool_request": schemas.ToolRequest{}, "tool_result": schemas.ToolResult{},
 	"tool_record": schemas.ToolRecord{}, "tool_fragment": schemas.ToolFragment{}, "error": schemas.Error{},
@@ -165,6 +165,9 @@ func TestSchemasAcceptDocuments(t *testing.T) {
 func complete(t *rapid.T, c *schemas.Command) {
 	if c.Create == nil {
 		c.Create = new(schematest.Value[schemas.CreateBody]().Draw(t, "create"))
+	}
+	if c.Create.Model == "" {
+		c.Create.Agent = "an-agent"
 	}
 	if c.Import == nil {
 		c.Import = new(schematest.Value[schemas.ImportBody]().Draw(t, "import"))

@@ -122,6 +122,8 @@ type SessionMeta struct {
 	Source string `json:"source,omitzero"`
 	// Agent names the definition the session runs.
 	Agent string `json:"agent,omitzero"`
+	// Tools are the tools it may use, see [ToolAllowed].
+	Tools []string `json:"tools,omitzero"`
 	// ApprovalMode is who decides on tool calls when the session starts; see [SessionChanged].
 	ApprovalMode ApprovalMode `json:"approval_mode,omitzero"`
 	// Limits are what bounds its tasks, as they were given.

@@ -34,6 +34,9 @@ func (p *place) check(flags *pflag.FlagSet) error {
 	if p.server.url != "" && flags.Changed("policy") {
 		return cli.Usage("--policy is for an engine in this process; give it to the engines behind the server instead")
 	}
+	if p.server.url != "" && flags.Changed("agents") {
+		return cli.Usage("--agents is for a gateway in this process; give it to the one behind the server instead")
+	}
 	return nil
 }
 

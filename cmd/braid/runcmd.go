@@ -23,13 +23,17 @@ import (
 
 type runOptions struct {
 	place
+	agent    string
 	model    string
 	fallback []string
 	approve  string
 	system   string
-	view     string
-	json     bool
-	limits   schemas.Limits
+	tools    []string
+	// open reports that a flag was not given, so that the agent says what it would.
+	open   func(flag string) bool
+	view   string
+	json   bool
+	limits schemas.Limits
 	// approvalTimeout is how long a call waits for a decision; 0: without end.
 	approvalTimeout time.Duration
 	session         string // an existing one
@@ -46,7 +50,7 @@ const (
 func runCommand() *cobra.Command {
 	var o runOptions
 	cmd := &cobra.Command{
-		Use:   "run [--model P/M] [--fallback P/M]... [--approve MODE] [--view stream|turns] [--json] [--server URL] PROMPT|-",
+		Use:   "run [--agent NAME] [--model P/M] [--fallback P/M]... [--approve MODE] [--view stream|turns] [--json] [--server URL] PROMPT|-",
 		Short: "Run one prompt and stream what happens",
 		Long: "Creates a session, runs the prompt in it and streams what happens until the task ends; the\n" +
 			"prompt - is read from standard input. Without a server everything runs in this process.\n" +
@@ -62,6 +66,7 @@ func runCommand() *cobra.Command {
 			if err := o.check(cmd.Flags()); err != nil {
 				return err
 			}
+			o.open = func(flag string) bool { return o.agent != "" && !cli.Given(cmd.Flags(), flag) }
 			return o.run(cmd.Context(), prompt, console{
 				in: bufio.NewReader(cmd.InOrStdin()), out: cmd.OutOrStdout(), err: cmd.ErrOrStderr(),
 				interactive: args[0] != "-" && interactive(cmd.InOrStdin()),
@@ -75,16 +80,18 @@ func runCommand() *cobra.Command {
 
 func (o *runOptions) register(flags *pflag.FlagSet) {
 	o.place.register(flags)
-	flags.StringVar(&o.model, "model", "shell/demo", "what to run on, as provider/model")
+	flags.StringVar(&o.agent, "agent", "", "the agent to run, which says what flags leave open")
+	flags.StringVar(&o.model, "model", "shell/demo", "what to run on, as provider/model; with --agent, its own by default")
 	flags.StringArrayVar(&o.fallback, "fallback", nil, "what goes on when the model can't, as provider/model; repeat it for more, in order")
-	flags.StringVar(&o.approve, "approve", string(schemas.ApproveReadOnly), "read-only, always-ask, allow-all or deny-all")
+	flags.StringVar(&o.approve, "approve", string(schemas.ApproveReadOnly), "read-only, always-ask, allow-all or deny-all; with --agent, its own by default")
 	o.input.register(flags)
 	flags.StringVar(&o.system, "system", "", "system prompt")
+	flags.StringArrayVar(&o.tools, "allow-tools", nil, "a tool that may be used, or several as in read_*; repeat it for more (default all)")
 	flags.IntVar(&o.limits.MaxTurns, "max-turns", 0, fmt.Sprintf("turns the task may take, -1 for any number (default %d)", schemas.DefaultMaxTurns))
 	flags.Int64Var(&o.limits.MaxTokensTask, "max-tokens", 0, "tokens the task may use, 0 for any number; the request that goes over is the last")
 	flags.Var((*usdFlag)(&o.limits.MaxCostTask), "max-cost", "`USD` the task may cost, such as 0.25; the request that goes over is the last (needs a price of the model)")
 	flags.DurationVar(&o.approvalTimeout, "approval-timeout", 0, "deny a tool call that nobody decides on in that time; 0: wait without end")
-	flags.StringVar(&o.session, "session", "", "run the prompt in this session of the server instead of a new one, which --model, --approve, --system and limits would be for")
+	flags.StringVar(&o.session, "session", "", "run the prompt in this session of the server instead of a new one, which --agent, --model, --approve, --system, --allow-tools and limits would be for")
 	flags.StringVar(&o.whenBusy, "when-busy", string(schemas.BusyReject), "while the session runs another task: reject, queue (wait for its end) or steer (join it)")
 	flags.StringVar(&o.view, "view", viewStream, "stream shows everything as it comes, turns what each turn came to")
 	flags.BoolVar(&o.json, "json", false, "print every message of the stream, or event of the turns, one JSON object a line")

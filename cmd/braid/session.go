@@ -30,18 +30,29 @@ func (o *runOptions) checkSession() error {
 	return nil
 }
 
+// body is the session that the flags ask for.
+func (o *runOptions) body() schemas.CreateBody {
+	b := schemas.CreateBody{
+		Agent: o.agent, Model: o.model, FallbackModels: o.fallback, ApprovalMode: schemas.ApprovalMode(o.approve),
+		SystemPrompt: o.system, Tools: o.tools, Limits: o.limits, ApprovalTimeoutMS: o.approvalTimeout.Milliseconds(),
+	}
+	if o.open("model") {
+		b.Model = ""
+	}
+	if o.open("approve") {
+		b.ApprovalMode = ""
+	}
+	return b
+}
+
 // open names the session of the run: the one that was given, or a new one.
 func (r *promptRun) open(ctx context.Context, c *client.Client, o *runOptions) (err error) {
 	if o.session != "" {
 		r.session = c.Session(o.session)
 		return nil
 	}
-	r.session, err = c.Create(ctx, client.CreateOptions{CreateBody: schemas.CreateBody{
-		Model: o.model, FallbackModels: o.fallback, ApprovalMode: schemas.ApprovalMode(o.approve), SystemPrompt: o.system,
-		Limits: o.limits, ApprovalTimeoutMS: o.approvalTimeout.Milliseconds(),
-	}})
-	if err != nil {
-		return fmt.Errorf("create a session: %w", err)
+	if r.session, err = c.Create(ctx, client.CreateOptions{CreateBody: o.body()}); err != nil {
+		return fmt.Errorf("create a session: %s%w", atField(err), err)
 	}
 	fmt.Fprintf(r.console.err, "session %s\n", r.session.ID())
 	return nil

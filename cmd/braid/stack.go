@@ -21,6 +21,7 @@ import (
 	"braid/engine"
 	"braid/gateway"
 	"braid/internal/cli"
+	"braid/schemas"
 	"braid/toolrunner"
 	"braid/trace"
 )
@@ -71,6 +72,10 @@ func startStack(ctx context.Context, o stackOptions) (_ *stack, err error) {
 	if err != nil {
 		return nil, err
 	}
+	agents, err := o.Agents.Load()
+	if err != nil {
+		return nil, err
+	}
 	s := &stack{token: cmp.Or(o.token, cli.NewToken()), fail: make(chan error, 2)}
 	defer func() {
 		if err != nil {
@@ -95,7 +100,7 @@ func startStack(ctx context.Context, o stackOptions) (_ *stack, err error) {
 	if err := s.startToolrunner(ctx, o, server); err != nil {
 		return nil, err
 	}
-	return s, s.startGateway(ctx, o, server)
+	return s, s.startGateway(ctx, o, server, agents)
 }
 
 func (s *stack) startBroker(o stackOptions, dir string) (*bus.Server, error) {
@@ -194,9 +199,13 @@ func directoryVolume() (string, error) {
 	return "dir-" + hex.EncodeToString(sum[:8]), nil
 }
 
-func (s *stack) startGateway(ctx context.Context, o stackOptions, server *bus.Server) error {
+// startGateway serves the project "default", and stores its agents first.
+func (s *stack) startGateway(ctx context.Context, o stackOptions, server *bus.Server, agents []schemas.Agent) error {
 	conn, err := s.connect(ctx, o, server, "braid-gateway")
 	if err != nil {
+		return err
+	}
+	if err := cli.PutAgents(ctx, conn, "default", agents); err != nil {
 		return err
 	}
 	g, err := gateway.New(gateway.Options{Conn: conn, Token: s.token, Log: o.log})

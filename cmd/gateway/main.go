@@ -47,11 +47,18 @@ func serve(ctx context.Context, o cli.GatewayFlags, stdout, stderr io.Writer) er
 	if o.Token == "" {
 		return cli.Usage("a token is required: --token or %s", cli.EnvName("token"))
 	}
+	agents, err := o.Agents.Load()
+	if err != nil {
+		return err
+	}
 	conn, err := bus.Connect(ctx, o.Broker.Options("braid-gateway", log))
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
+	if err := cli.PutAgents(ctx, conn, o.Project, agents); err != nil {
+		return err
+	}
 	g, err := gateway.New(gateway.Options{Conn: conn, Token: o.Token, Project: o.Project, Hosts: o.Hosts, Log: log})
 	if err != nil {
 		return err

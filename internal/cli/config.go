@@ -51,6 +51,14 @@ func configurable(f *pflag.Flag) bool {
 	return f != nil && f.Name != "help" && f.Name != configFlag && f.Annotations[typedKey] == nil
 }
 
+// sourceDefault is the [Source] of a flag that was not given.
+const sourceDefault = "default"
+
+// Given reports that the flag of a name was, in any of the places.
+func Given(flags *pflag.FlagSet, name string) bool {
+	return Source(flags.Lookup(name)) != sourceDefault
+}
+
 // Source says where the value of a flag comes from; "default" if it was not given.
 func Source(f *pflag.Flag) string {
 	switch from := f.Annotations[sourceKey]; {
@@ -59,7 +67,7 @@ func Source(f *pflag.Flag) string {
 	case f.Changed:
 		return "the command line"
 	}
-	return "default"
+	return sourceDefault
 }
 
 // resolve gives the flags that are not on the command line what environment and file say.
@@ -88,7 +96,7 @@ func resolve(cmd *cobra.Command, environ []string) error {
 	}
 	for _, e := range slices.Concat(c.sections[section], c.top) {
 		f := flags.Lookup(e.key)
-		if !configurable(f) || Source(f) != "default" {
+		if !configurable(f) || Source(f) != sourceDefault {
 			continue
 		}
 		if err := c.set(f, e); err != nil {

@@ -46,32 +46,41 @@ func readConfig(name string, section string, flags *pflag.FlagSet) (*configFile,
 }
 
 // parseConfig is readConfig of the content. flags, unless they are nil, are all that the section knows.
-func parseConfig(name string, data []byte, section string, flags *pflag.FlagSet) (c *configFile, err error) {
-	defer func() {
-		// The YAML parser is not ours: should a file make it panic, the file is at fault.
-		if p := recover(); p != nil {
-			c, err = nil, fmt.Errorf("%s: this can't be read as YAML", name)
-		}
-	}()
-	if len(data) > maxConfig {
-		return nil, fmt.Errorf("%s has %d bytes, the limit is %d", name, len(data), maxConfig)
-	}
-	tree, err := parser.ParseBytes(data, 0)
-	if err != nil {
-		return nil, yamlError(name, "this is not the YAML of a configuration", err)
-	}
-	c = &configFile{name: name, lines: bytes.Split(data, []byte("\n")), sections: map[string][]entry{}}
-	if len(tree.Docs) == 0 || tree.Docs[0].Body == nil {
-		return c, nil
-	}
-	if len(tree.Docs) > 1 {
-		return nil, fmt.Errorf("%s: it must be one YAML document, not %d", name, len(tree.Docs))
+func parseConfig(name string, data []byte, section string, flags *pflag.FlagSet) (*configFile, error) {
+	c, root, err := parseYAML(name, "a configuration", data)
+	if err != nil || root == nil {
+		return c, err
 	}
 	known := services()
 	if flags != nil {
 		known[section] = flags
 	}
-	return c, c.read(tree.Docs[0].Body, known)
+	return c, c.read(root, known)
+}
+
+// parseYAML reads a file of what it is said to hold; its root is nil if there is nothing in it.
+func parseYAML(name, what string, data []byte) (c *configFile, root ast.Node, err error) {
+	defer func() {
+		// The YAML parser is not ours: should a file make it panic, the file is at fault.
+		if p := recover(); p != nil {
+			c, root, err = nil, nil, fmt.Errorf("%s: this can't be read as YAML", name)
+		}
+	}()
+	if len(data) > maxConfig {
+		return nil, nil, fmt.Errorf("%s has %d bytes, the limit is %d", name, len(data), maxConfig)
+	}
+	tree, err := parser.ParseBytes(data, 0)
+	if err != nil {
+		return nil, nil, yamlError(name, "this is not the YAML of "+what, err)
+	}
+	c = &configFile{name: name, lines: bytes.Split(data, []byte("\n")), sections: map[string][]entry{}}
+	if len(tree.Docs) == 0 || tree.Docs[0].Body == nil {
+		return c, nil, nil
+	}
+	if len(tree.Docs) > 1 {
+		return nil, nil, fmt.Errorf("%s: it must be one YAML document, not %d", name, len(tree.Docs))
+	}
+	return c, tree.Docs[0].Body, nil
 }
 
 // read takes the keys of the file.

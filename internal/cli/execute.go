@@ -10,6 +10,8 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"braid/schemas"
 )
 
 // The exit codes of every command.
@@ -64,6 +66,14 @@ func Execute(ctx context.Context, cmd *cobra.Command, args, environ []string, st
 	fmt.Fprintf(stderr, "%s: %v%s\n", ran.CommandPath(), err, origins(ran.Flags(), err.Error()))
 	fmt.Fprintf(stderr, "%s --help says more\n", ran.CommandPath())
 	return ExitUsage
+}
+
+// atField puts the member that an error is about before its message.
+func atField(err error) error {
+	if refused, ok := errors.AsType[*schemas.Error](err); ok && refused.Field != "" {
+		return fmt.Errorf("%s: %w", refused.Field, err)
+	}
+	return err
 }
 
 // OnSignal returns a context that ends with the first SIGINT or SIGTERM, which asks a process to

@@ -89,6 +89,7 @@ type GatewayFlags struct {
 	Token   string
 	Project string
 	Hosts   []string
+	Agents  AgentFlag
 }
 
 // Register adds the flags to a command.
@@ -98,6 +99,7 @@ func (f *GatewayFlags) Register(flags *pflag.FlagSet) {
 	registerListen(flags, &f.Listen)
 	flags.StringVar(&f.Token, "token", "", "bearer token clients must send (required); better given as env "+EnvName("token")+", since others see command lines")
 	flags.StringVar(&f.Project, "project", "default", "project whose sessions are served")
+	f.Agents.Register(flags)
 	flags.StringSliceVar(&f.Hosts, "host", nil, "host names, besides loopback, that requests may name")
 }
 
@@ -113,6 +115,7 @@ type StackFlags struct {
 	Models  ModelFlags
 	Policy  PolicyFlag
 	Tools   ToolFlag
+	Agents  AgentFlag
 	LiveTTL LiveTTL
 }
 
@@ -123,6 +126,7 @@ func (f *StackFlags) Register(flags *pflag.FlagSet, sync string) {
 	f.Models.Register(flags)
 	f.Policy.Register(flags)
 	f.Tools.Register(flags)
+	f.Agents.Register(flags)
 	f.LiveTTL.Register(flags)
 }
 

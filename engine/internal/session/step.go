@@ -3,6 +3,7 @@ package session
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"time"
 
 	"braid/schemas"
@@ -392,17 +393,20 @@ func (st *step) create(c *schemas.Command) {
 		SessionID: st.Session.ID, Provider: provider, ModelID: model,
 		SystemPrompt: c.Create.SystemPrompt, Workspace: c.Create.Workspace,
 		FallbackModels: append([]string(nil), c.Create.FallbackModels...), Agent: c.Create.Agent, ApprovalMode: mode, Limits: c.Create.Limits,
-		ApprovalTimeoutMS: c.Create.ApprovalTimeoutMS,
+		ApprovalTimeoutMS: c.Create.ApprovalTimeoutMS, Tools: slices.Clone(c.Create.Tools),
 	})
 }
 
 func (st *step) toolsListed(tools []schemas.ToolDefinition) {
 	st.listing = false
 	if st.Tools == nil && !st.Deleted {
-		if tools == nil {
-			tools = []schemas.ToolDefinition{} // an empty list is a list
+		allowed := []schemas.ToolDefinition{} // an empty list is a list
+		for _, tool := range tools {
+			if st.Meta == nil || schemas.ToolAllowed(st.Meta.Tools, tool.Name) {
+				allowed = append(allowed, tool)
+			}
 		}
-		st.emit(&schemas.ToolListReady{Tools: tools})
+		st.emit(&schemas.ToolListReady{Tools: allowed})
 	}
 }
 

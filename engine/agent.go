@@ -1,0 +1,34 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+
+	"braid/bus"
+	"braid/schemas"
+)
+
+// completeAgent gives a command that creates a session what the definition of its agent says and the
+// command does not. From then on the session has it, whatever becomes of the definition. refused says
+// why there can be no such session; err that nobody knows now.
+func (r *runner) completeAgent(c *bus.StoredCommand) (refused *schemas.Error, err error) {
+	if c.Invalid != nil || c.Type != schemas.CommandCreate || c.Create.Agent == "" {
+		return nil, nil
+	}
+	agent, err := r.e.conn.Agent(r.ctx, r.ref.Project, c.Create.Agent)
+	known, ours := errors.AsType[*schemas.Error](err)
+	switch {
+	case ours && known.Code == schemas.CodeNotFound:
+		return &schemas.Error{Code: schemas.CodeInvalid, Field: "agent", Message: known.Message}, nil
+	case ours:
+		return known, nil
+	case err != nil:
+		return nil, fmt.Errorf("look for the session's agent: %w", err)
+	}
+	body := c.Create.With(agent)
+	c.Create = &body
+	if err := c.Validate(); err != nil { // what both say may not go together
+		return asError(err), nil
+	}
+	return nil, nil
+}
