@@ -51,8 +51,10 @@ func (r *runner) streamTrace(ctx context.Context, e session.ReadTrace) error {
 		read.Settings = *e.Settings
 	} else if read.Settings, err = e.Import.Settings(r.ref.ID, facts.Meta); err != nil {
 		return err
-	} else if _, err := r.e.models.Open(read.Settings.Provider + "/" + read.Settings.ModelID); err != nil {
-		return err
+	} else if refused := r.refuseModels(&schemas.CreateBody{
+		Model: read.Settings.Provider + "/" + read.Settings.ModelID, Limits: read.Settings.Limits,
+	}); refused != nil {
+		return refused
 	}
 	read.Settings.FallbackModels = slices.DeleteFunc(slices.Clone(read.Settings.FallbackModels), func(model string) bool {
 		_, err := r.e.models.Open(model)

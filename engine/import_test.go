@@ -289,6 +289,7 @@ func TestImportIsRefused(t *testing.T) {
 		{"a line that is no message", nil, append(slices.Clone(meta), "hello"), schemas.CodeInvalid, "line 2"},
 		{"no session_meta", nil, []string{"\n"}, schemas.CodeInvalid, "no session_meta"},
 		{"a model nobody serves", func(c *schemas.Command) { c.Import.Model = "no/such" }, meta, schemas.CodeUnknownModel, "no provider"},
+		{"a model without a price that may cost so much", func(c *schemas.Command) { c.Import.Limits.MaxCostTask = 1 }, meta, schemas.CodeInvalid, "price"},
 		{"no model at all", func(c *schemas.Command) { c.Import.Model = "" }, meta, schemas.CodeInvalid, "model"},
 		{"a trace of another session", func(c *schemas.Command) { c.Import.Trace = "p/other/trace.0" }, meta, schemas.CodeNotFound, "gone"},
 	} {

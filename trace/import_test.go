@@ -65,3 +65,22 @@ func TestImportedMessages(t *testing.T) {
 		t.Errorf("a call of the trace is not found: %v, %v", found, err)
 	}
 }
+
+// An import that failed leaves no state behind: what it brought in counts for nothing.
+func TestFailedImportIsForgotten(t *testing.T) {
+	s, b := open(t, Options{}), newScript()
+	apply(t, s, b, b.frame(bob,
+		&schemas.SessionImported{Messages: 9, Visible: 9, CommandID: "import", Sequence: 7, Settings: *meta("new")},
+		meta("old"), prompt("hello"), &schemas.RequestBegin{}, schemas.NewToolCall("c1", "sh", "{}"),
+		&schemas.TokenUsage{Session: schemas.TokenCounts{Total: 50}, Request: schemas.TokenCounts{Total: 50}}))
+	apply(t, s, b, b.frame(bob, &schemas.CommandOutcome{
+		CommandID: "import", Sequence: 7, Command: schemas.CommandImport, Code: schemas.CodeNotFound,
+	}))
+	got, found, err := s.Session(bob)
+	if err != nil || !found {
+		t.Fatalf("%v, %v", found, err)
+	}
+	if got.State != StateIdle || got.Title != "" || got.Model != "" || got.Usage.Total != 0 || got.Turns != 0 {
+		t.Errorf("%+v", got)
+	}
+}

@@ -92,7 +92,7 @@ func (s *summary) fold(at schemas.Position, m schemas.Message, imported bool) {
 		s.runsOn(&p.Settings)
 		s.Importing = true
 	case *schemas.CommandOutcome:
-		s.Importing = s.Importing && p.Command != schemas.CommandImport
+		s.foldImportEnd(p)
 	case *schemas.SessionMeta:
 		s.runsOn(p)
 	case *schemas.SessionChanged:
@@ -134,6 +134,17 @@ func (s *summary) fold(at schemas.Position, m schemas.Message, imported bool) {
 func (s *summary) runsOn(p *schemas.SessionMeta) {
 	s.Model, s.Fallbacks, s.Agent = p.Provider+"/"+p.ModelID, p.FallbackModels, p.Agent
 	s.Mode, s.Limits, s.ApprovalTimeoutMS = p.ApprovalMode, p.Limits, p.ApprovalTimeoutMS
+}
+
+// foldImportEnd takes the outcome of an import. One that failed left nothing but its time: the session
+// is as it was before, with no messages that count.
+func (s *summary) foldImportEnd(p *schemas.CommandOutcome) {
+	if !s.Importing || p.Command != schemas.CommandImport {
+		return
+	}
+	if s.Importing = false; p.Code != schemas.CodeApplied {
+		*s = summary{Created: s.Created, Active: s.Active, Messages: s.Messages}
+	}
 }
 
 // ofAnother reports that a message of an imported trace is about the session it was, not about the

@@ -70,6 +70,10 @@ func (r *renderer) message(m schemas.Message) error {
 		r.line("! another engine took over (%s)", p.Cause)
 	case *schemas.SessionChanged:
 		r.line("! approval mode: %s", p.ApprovalMode)
+	case *schemas.TaskDequeued:
+		r.line("! a prompt that waited: %s", p.Cause)
+	case *schemas.SessionImported:
+		r.line("! an imported trace of %d messages", p.Messages)
 	case *schemas.Abort:
 		r.line("! aborted %s", p.Reason)
 	}
