@@ -12,7 +12,7 @@ import (
 // command does not. From then on the session has it, whatever becomes of the definition. refused says
 // why there can be no such session; err that nobody knows now.
 func (r *runner) completeAgent(c *bus.StoredCommand) (refused *schemas.Error, err error) {
-	if c.Invalid != nil || c.Type != schemas.CommandCreate || c.Create.Agent == "" {
+	if c.Create == nil || c.Create.Agent == "" {
 		return nil, nil
 	}
 	agent, err := r.e.conn.Agent(r.ctx, r.ref.Project, c.Create.Agent)

@@ -29,26 +29,27 @@ func (a Agent) Validate() error {
 	if err := ValidateName("name", a.Name); err != nil {
 		return err
 	}
-	body := CreateBody{}.With(a)
+	body := new(CreateBody).With(a)
 	body.FallbackModels = a.FallbackModels // as they stand
 	return body.validate()
 }
 
 // With is the body with what it leaves open taken from an agent's definition. Members of a body's
 // limits are left open one by one.
-func (b CreateBody) With(a Agent) CreateBody {
-	b.Model = cmp.Or(b.Model, a.Model)
-	if b.FallbackModels == nil {
-		b.FallbackModels = usableFallbacks(b.Model, a.FallbackModels)
+func (b *CreateBody) With(a Agent) CreateBody {
+	all := *b
+	all.Model = cmp.Or(all.Model, a.Model)
+	if all.FallbackModels == nil {
+		all.FallbackModels = usableFallbacks(all.Model, a.FallbackModels)
 	}
-	if b.Tools == nil {
-		b.Tools = slices.Clone(a.Tools)
+	if all.Tools == nil {
+		all.Tools = slices.Clone(a.Tools)
 	}
-	b.SystemPrompt = cmp.Or(b.SystemPrompt, a.SystemPrompt)
-	b.ApprovalMode = cmp.Or(b.ApprovalMode, a.ApprovalMode)
-	b.ApprovalTimeoutMS = cmp.Or(b.ApprovalTimeoutMS, a.ApprovalTimeoutMS)
-	b.Limits = b.Limits.or(a.Limits)
-	return b
+	all.SystemPrompt = cmp.Or(all.SystemPrompt, a.SystemPrompt)
+	all.ApprovalMode = cmp.Or(all.ApprovalMode, a.ApprovalMode)
+	all.ApprovalTimeoutMS = cmp.Or(all.ApprovalTimeoutMS, a.ApprovalTimeoutMS)
+	all.Limits = all.Limits.or(a.Limits)
+	return all
 }
 
 // or is the limits with what they leave open taken from others.

@@ -55,7 +55,7 @@ func TestBodyWithAgent(t *testing.T) {
 func TestEveryMemberOfAnAgentCounts(t *testing.T) {
 	var a schemas.Agent
 	fill(reflect.ValueOf(&a).Elem())
-	body := schemas.CreateBody{}.With(a)
+	body := new(schemas.CreateBody).With(a)
 	got, definition := reflect.ValueOf(body), reflect.ValueOf(a)
 	for i := range definition.NumField() {
 		name := definition.Type().Field(i).Name

@@ -137,7 +137,7 @@ func (s *stack) startEngine(ctx context.Context, o stackOptions, dir string, ser
 	if err != nil {
 		return err
 	}
-	s.stops = append(s.stops, func(context.Context) error { return store.Close() })
+	s.stops = append(s.stops, func(context.Context) error { return cli.CloseTrace(store) })
 	conn, err := s.connect(ctx, o, server, "braid-engine")
 	if err != nil {
 		return err

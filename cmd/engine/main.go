@@ -64,7 +64,7 @@ func serve(ctx context.Context, o cli.EngineFlags, stderr io.Writer) (err error)
 	if err != nil {
 		return err
 	}
-	defer cli.Close(&err, store.Close)
+	defer cli.Close(&err, func() error { return cli.CloseTrace(store) })
 	conn, err := bus.Connect(ctx, o.Broker.Options("braid-engine", log))
 	if err != nil {
 		return err

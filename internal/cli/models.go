@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 
@@ -108,6 +107,3 @@ func (c ProviderConfig) open(getenv func(string) string, log zerolog.Logger) (ll
 	}
 	return openai.New(c.openAI(key))
 }
-
-// Close calls f when a function ends and adds its error to the one the function returns.
-func Close(err *error, f func() error) { *err = errors.Join(*err, f()) }

@@ -32,7 +32,6 @@ type reachReader struct {
 	aborted  int             // tasks in a row
 	deleting bool
 	asked    bool // a person is, by a rule
-	prompted int  // messages of the prompt that is being said
 	steering bool // it joins a task
 	begun    bool // the task has begun a request
 	imports  schemas.Imported
