@@ -169,9 +169,21 @@ func (c *Conn) putObjectInfo(ctx context.Context, info jetstream.ObjectInfo, fin
 	return nil
 }
 
+// objectDescriptions is what the subjects of objects' descriptions begin with.
+const objectDescriptions = "$O." + bucketBlobs + ".M."
+
 // objectSubject is where an object's description is stored.
 func objectSubject(name string) string {
-	return "$O." + bucketBlobs + ".M." + base64.URLEncoding.EncodeToString([]byte(name))
+	return objectDescriptions + base64.URLEncoding.EncodeToString([]byte(name))
+}
+
+// objectName is the name of the object whose description is stored there; empty if that is no object's.
+func objectName(subject string) string {
+	name, err := base64.URLEncoding.DecodeString(strings.TrimPrefix(subject, objectDescriptions))
+	if err != nil {
+		return ""
+	}
+	return string(name)
 }
 
 const (
@@ -239,22 +251,50 @@ func (c *Conn) purge(ctx context.Context, stream, subject string) error {
 }
 
 // listBlobs returns the blobs whose names begin with prefix, also what is left of those of which
-// the deletion was interrupted.
+// the deletion was interrupted. It goes by the stream's subjects, and not by the client library's
+// List: that one waits for as many descriptions as there were when it began, for ever if somebody
+// removes one of them meanwhile.
 func (c *Conn) listBlobs(ctx context.Context, prefix string) ([]*jetstream.ObjectInfo, error) {
-	all, err := c.blobs.List(ctx, jetstream.ListObjectsShowDeleted())
-	if errors.Is(err, jetstream.ErrNoObjectsFound) {
-		return nil, nil
-	}
+	subjects, err := c.blobSubjects(ctx, objectDescriptions+"*")
 	if err != nil {
 		return nil, fmt.Errorf("list blobs: %w", err)
 	}
 	var found []*jetstream.ObjectInfo
-	for _, info := range all {
-		if strings.HasPrefix(info.Name, prefix) {
-			found = append(found, info)
+	for subject := range subjects {
+		if !strings.HasPrefix(objectName(subject), prefix) {
+			continue
 		}
+		last, err := c.leaderRead(ctx, streamBlobs, directRequest{LastFor: subject})
+		if errors.Is(err, errNotFound) {
+			continue // removed meanwhile
+		}
+		if err != nil {
+			return nil, fmt.Errorf("list blobs: %w", err)
+		}
+		info := &jetstream.ObjectInfo{}
+		if err := schemas.DecodeJSON(last.Data, info); err != nil {
+			return nil, fmt.Errorf("list blobs: description of %s: %w", objectName(subject), err)
+		}
+		info.Name, info.ModTime = objectName(subject), last.Time
+		found = append(found, info)
 	}
 	return found, nil
+}
+
+// blobSubjects returns the subjects of the bucket's stream that match a filter.
+func (c *Conn) blobSubjects(ctx context.Context, filter string) (subjects map[string]uint64, err error) {
+	err = retryRead(ctx, func(ctx context.Context) error {
+		s, err := c.js.Stream(ctx, streamBlobs)
+		if err != nil {
+			return err
+		}
+		info, err := s.Info(ctx, jetstream.WithSubjectFilter(filter))
+		if err == nil {
+			subjects = info.State.Subjects
+		}
+		return err
+	})
+	return subjects, err
 }
 
 // blobNames are the blobs that a frame's lines refer to.

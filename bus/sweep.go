@@ -41,7 +41,7 @@ type Swept struct {
 // Several may sweep at once. After an error Next lies beyond the blob that could not be judged, so
 // that one does not keep the others from being swept.
 func (c *Conn) SweepBlobs(ctx context.Context, s Sweep) (done Swept, err error) {
-	pieces, err := c.blobPieces(ctx)
+	pieces, err := c.blobSubjects(ctx, objectChunks("*"))
 	if err != nil {
 		return done, fmt.Errorf("sweep blobs: %w", err)
 	}
@@ -94,22 +94,6 @@ func (c *Conn) sweepBlob(ctx context.Context, refs references, blob *jetstream.O
 		}
 	}
 	return true, c.deleteBlob(ctx, blob.Name)
-}
-
-// blobPieces returns the subjects that hold the contents of blobs.
-func (c *Conn) blobPieces(ctx context.Context) (subjects map[string]uint64, err error) {
-	err = retryRead(ctx, func(ctx context.Context) error {
-		s, err := c.js.Stream(ctx, streamBlobs)
-		if err != nil {
-			return err
-		}
-		info, err := s.Info(ctx, jetstream.WithSubjectFilter(objectChunks("*")))
-		if err == nil {
-			subjects = info.State.Subjects
-		}
-		return err
-	})
-	return subjects, err
 }
 
 // sweepPieces removes pieces that belong to no blob, if the last of them was stored before a time.
