@@ -68,7 +68,7 @@ soak: ## strike at running processes at random for SOAK, and try many schedules 
 	go test ./engine/internal/schedule -timeout 0 -count 1 -orders 3000 -seed $$RANDOM
 	go test ./internal/systemtest -run Chaos -timeout 0 -count 1 -v -args -chaos $(SOAK)
 
-mutants: ## break each guarantee on purpose, see it noticed, and write docs/mutants.md: half an hour
+mutants: ## break each guarantee on purpose, see it noticed, and write docs/mutants.md: six minutes or more
 	go test ./internal/mutation -run 'TestMutants$$' -timeout 0 -count 1 -parallel 2 -v -args -mutants -write
 
 verify: ## check formatting, modules and scripts: quick, before a commit
