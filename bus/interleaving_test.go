@@ -132,10 +132,15 @@ func TestCase_B13_FrameStoredTwice(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		first, err := s.GetMsg(testContext(t), readFrames(t, c, ref, bus.LogOnly)[0].Sequence)
-		if err != nil {
-			t.Fatal(err)
-		}
+		sequence := readFrames(t, c, ref, bus.LogOnly)[0].Sequence
+		var first *jetstream.RawStreamMsg
+		eventually(t, "the replica that is asked has the frame", func() bool {
+			first, err = s.GetMsg(testContext(t), sequence)
+			if err != nil && !errors.Is(err, jetstream.ErrMsgNotFound) {
+				t.Fatal(err)
+			}
+			return err == nil
+		})
 		again := &nats.Msg{Subject: first.Subject, Header: first.Header, Data: first.Data}
 		for _, name := range []string{"Nats-Stream", "Nats-Subject", "Nats-Sequence", "Nats-Time-Stamp"} {
 			again.Header.Del(name) // the reading added them

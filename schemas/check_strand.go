@@ -33,6 +33,9 @@ type strand struct {
 	// missed is set while calls may exist whose beginning was not seen, inside while a
 	// compaction may be open that began unseen.
 	missed, inside bool
+
+	waiting map[string]bool // tasks in the queue, by id
+	deleted bool            // the session has said its last word
 }
 
 // previous is a message that came before.
@@ -49,7 +52,7 @@ type due struct {
 }
 
 func newStrand(out *sink, view View, middle bool) *strand {
-	s := &strand{out: out, view: view, calls: map[string]*call{}, missed: middle, inside: middle}
+	s := &strand{out: out, view: view, calls: map[string]*call{}, waiting: map[string]bool{}, missed: middle, inside: middle}
 	if middle {
 		s.task, s.request, s.model.torn = taskUnknown, requestUnknown, true
 	}
@@ -79,10 +82,19 @@ func (s *strand) checkOwnVisibility(m Message) {
 // add takes the next message of the session.
 func (s *strand) add(e Entry) {
 	m := e.Message
-	switch p := m.Payload.(type) {
-	case nil, *Unknown, *CommandOutcome, *Checkpoint, *Subagent, *SessionMeta, *SessionChanged,
-		*WorkspaceBound, *TaskQueued, *TaskDequeued, *SessionDeleted:
-		return // may stand anywhere, also between messages that belong together
+	s.checkDeleted(m)
+	switch p := m.Payload.(type) { // these may stand anywhere, also between messages that belong together
+	case nil, *Unknown, *CommandOutcome, *Checkpoint, *Subagent, *SessionMeta, *SessionChanged, *WorkspaceBound:
+		return
+	case *TaskQueued:
+		s.taskQueued(p)
+		return
+	case *TaskDequeued:
+		s.taskDequeued(p)
+		return
+	case *SessionDeleted:
+		s.deleted = true
+		return
 	case *OwnerChanged:
 		s.mayRun() // as if nothing had happened
 		if p.Gap {

@@ -37,6 +37,8 @@ const (
 	RuleAbortLast           RuleName = "abort-last"
 	RuleOneTaskEnd          RuleName = "one-task-end"
 	RuleTaskEndLast         RuleName = "task-end-last"
+	RuleQueue               RuleName = "queue"
+	RuleDeletedLast         RuleName = "deleted-last"
 )
 
 // Rule is a guarantee that a [Checker] checks.
@@ -77,6 +79,8 @@ var rules = []Rule{
 	{RuleAbortLast, "Only task_end follows abort."},
 	{RuleOneTaskEnd, "A task has exactly one task_end."},
 	{RuleTaskEndLast, "Nothing of a task follows its task_end."},
+	{RuleQueue, "A task that waits is said to by one task_queued, and by one task_dequeued when it waits no longer."},
+	{RuleDeletedLast, "Only outcomes of commands and changes of the owner follow session_deleted."},
 }
 
 // Rules lists every rule, in the order a stream meets them.
