@@ -2,6 +2,7 @@ package bus_test
 
 import (
 	"errors"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -212,13 +213,18 @@ func testRecordTailLost(t *testing.T, b *bustest.Broker, project string) {
 	ref := schemas.SessionRef{Project: project, ID: "s"}
 	q := write(t, c, ref, "call", 0, queued(1))
 	s := write(t, c, ref, "call", q, started("r", "n"))
-	for _, stream := range outputStreams(t, c) {
-		if m, err := stream.GetMsg(testContext(t), s); err == nil && strings.HasSuffix(m.Subject, "."+ref.ID+".call") && strings.HasPrefix(m.Subject, "braid."+project+".") {
-			if err := stream.DeleteMsg(testContext(t), s); err != nil {
-				t.Fatal(err)
+	subject := regexp.MustCompile(`^braid\.` + project + `\.output\.\d+\.` + ref.ID + `\.call$`)
+	eventually(t, "a replica that is asked has the record", func() bool {
+		for _, stream := range outputStreams(t, c) {
+			if m, err := stream.GetMsg(testContext(t), s); err == nil && subject.MatchString(m.Subject) {
+				if err := stream.DeleteMsg(testContext(t), s); err != nil {
+					t.Fatal(err)
+				}
+				return true
 			}
 		}
-	}
+		return false
+	})
 	if conflict := loses(t, c, ref, "call", s, done("x")); conflict.Last != 0 {
 		t.Errorf("got %+v, want a lost chain", conflict)
 	}
