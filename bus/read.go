@@ -298,3 +298,25 @@ func (c *Conn) publishTail(ref schemas.SessionRef, last uint64) error {
 	}
 	return nil
 }
+
+// LastTaskEnd returns the position of the last task_end of the session's own whose events a reader of
+// the view of turns has, zero if there is none: behind it the task begins that the reader is in. It looks
+// back in growing steps, through recorded frames.
+func (c *Conn) LastTaskEnd(ctx context.Context, ref schemas.SessionRef, had schemas.TurnCursor) (end schemas.Position, err error) {
+	upTo := had.Position.Sequence
+	for back := uint64(64); upTo > 0 && end == (schemas.Position{}); back *= 8 {
+		after := upTo - min(back, upTo)
+		for f, err := range c.ReadFrames(ctx, ref, after, upTo, LogOnly) {
+			if err != nil {
+				return end, err
+			}
+			for _, e := range f.Entries() {
+				if _, ok := e.Message.Payload.(*schemas.TaskEnd); ok && len(e.Message.Origin) == 0 && had.Has(e.Position, schemas.WholeMessage) {
+					end = e.Position
+				}
+			}
+		}
+		upTo = after
+	}
+	return end, nil
+}

@@ -3,7 +3,6 @@ package client
 import (
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"io"
@@ -83,8 +82,7 @@ func (c *Client) Create(ctx context.Context, o CreateOptions, options ...Option)
 // that is the same for the same key.
 func (c *Client) newSession(asked, key string) *Session {
 	if asked == "" {
-		sum := sha256.Sum256([]byte("session " + key))
-		asked = hex.EncodeToString(sum[:16])
+		asked = schemas.DerivedSessionID(key)
 	}
 	return c.Session(asked)
 }
@@ -132,6 +130,8 @@ type Info struct {
 	Tasks        int    `json:"tasks"`
 	Turns        int    `json:"turns"`
 	TotalTokens  int64  `json:"total_tokens"`
+	// TotalCostUSD is what its requests cost, as far as their models have prices.
+	TotalCostUSD schemas.USD `json:"total_cost_usd"`
 	// ApprovalMode, ApprovalTimeoutMS (0: without end) and Limits are those in force.
 	ApprovalMode      schemas.ApprovalMode `json:"approval_mode"`
 	ApprovalTimeoutMS int64                `json:"approval_timeout_ms"`

@@ -108,7 +108,7 @@ func infoOf(i bus.SessionInfo) Info {
 	return Info{
 		ID: i.Session.ID, Model: i.Model, FallbackModels: i.FallbackModels, ActiveModel: i.ActiveModel, Agent: i.Agent,
 		State: stateOf(i), Title: i.Title, Created: i.Created, LastActivity: i.LastActivity,
-		Tasks: i.Tasks, Turns: i.Turns, TotalTokens: i.TotalTokens,
+		Tasks: i.Tasks, Turns: i.Turns, TotalTokens: i.TotalTokens, TotalCostUSD: i.TotalCostUSD,
 		ApprovalMode: i.ApprovalMode, ApprovalTimeoutMS: i.ApprovalTimeoutMS, Limits: i.Limits,
 		Pending: i.Pending, Queue: i.Queue,
 	}
@@ -141,7 +141,7 @@ func (t *natsTransport) sessions(ctx context.Context, cursor string) (sessionsPa
 
 func (t *natsTransport) history(ctx context.Context, id, after string) (historyPage, error) {
 	ref := t.ref(id)
-	at, err := parsePlace(after)
+	at, err := parseTurnCursor(after)
 	if err != nil {
 		return historyPage{}, err
 	}

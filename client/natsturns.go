@@ -3,59 +3,24 @@ package client
 import (
 	"context"
 	"fmt"
-	"math"
 	"slices"
-	"strconv"
-	"strings"
 
 	"braid/bus"
 	"braid/schemas"
 )
 
-// place is a place in the view of turns: behind the first events that the message at the cursor
-// completed. Its text is the cursor, with ".part" if not all of them are meant.
-type place struct {
-	schemas.Cursor
-	part int
-}
-
-// wholeMessage is the part of all events of a message.
-const wholeMessage = math.MaxInt
-
-// parsePlace parses the text of a place; an empty one is the zero cursor.
-func parsePlace(s string) (place, error) {
-	p := place{part: wholeMessage}
+// parseTurnCursor parses a cursor of either view; an empty one is the zero cursor.
+func parseTurnCursor(s string) (schemas.TurnCursor, error) {
 	if s == "" {
-		return p, nil
+		return schemas.TurnCursor{Part: schemas.WholeMessage}, nil
 	}
-	if i := strings.LastIndexByte(s, '.'); i > strings.IndexByte(s, '.') {
-		n, err := strconv.ParseUint(s[i+1:], 10, 31)
-		if err == nil && n > 0 && s[i+1:] == strconv.FormatUint(n, 10) {
-			p.part, s = int(n), s[:i]
-		}
-	}
-	var err error
-	p.Cursor, err = schemas.ParseCursor(s)
-	return p, err
-}
-
-func (p place) String() string {
-	if p.part == wholeMessage {
-		return p.Cursor.String()
-	}
-	return p.Cursor.String() + "." + strconv.Itoa(p.part)
-}
-
-// has reports that a watcher at this place has been given an event.
-func (p place) has(at schemas.Position, part int) bool {
-	order := at.Compare(p.Position)
-	return order < 0 || order == 0 && part <= p.part
+	return schemas.ParseTurnCursor(s)
 }
 
 // turns gives the view of turns. It projects from the beginning of the task in which the watcher's
 // place is, over recorded frames alone, so expired fragments break nothing.
 func (n *natsWatcher) turns(ctx context.Context) error {
-	had, err := parsePlace(n.watch.after)
+	had, err := parseTurnCursor(n.watch.after)
 	if err != nil {
 		return err
 	}
@@ -69,7 +34,7 @@ func (n *natsWatcher) turns(ctx context.Context) error {
 		if !had.IsZero() && !n.give(Gap{Reason: "the stream is not the one of the cursor", Reset: true}) {
 			return nil
 		}
-		p.had = place{p.now, wholeMessage}
+		p.had = schemas.TurnCursor{Cursor: p.now, Part: schemas.WholeMessage}
 	}
 	// For a watcher that comes fresh nothing is given before its State.
 	if err := p.rebuild(ctx); err != nil || p.left {
@@ -85,16 +50,17 @@ func (n *natsWatcher) turns(ctx context.Context) error {
 type projection struct {
 	*natsWatcher
 	view *schemas.TurnView
-	now  schemas.Cursor   // all up to here is projected, once rebuild is through
-	had  place            // what the watcher had when it came
-	at   schemas.Position // after the task that ended last at that place
+	now  schemas.Cursor     // all up to here is projected, once rebuild is through
+	had  schemas.TurnCursor // what the watcher had when it came
+	at   schemas.Position   // after the task that ended last at that place
 	told *State
 }
 
 // rebuild projects the task in which the watcher's place is, and everything after it up to now.
 func (p *projection) rebuild(ctx context.Context) error {
-	if err := p.findTask(ctx); err != nil {
-		return err
+	var err error
+	if p.at, err = p.transport.conn.LastTaskEnd(ctx, p.ref, p.had); err != nil {
+		return fmt.Errorf("find the task: %w", err)
 	}
 	first := p.at == (schemas.Position{})
 	for f, err := range p.transport.conn.ReadFrames(ctx, p.ref, max(p.at.Sequence, 1)-1, p.now.Position.Sequence, bus.LogOnly) {
@@ -108,27 +74,6 @@ func (p *projection) rebuild(ctx context.Context) error {
 		if p.project(f); p.left {
 			return nil
 		}
-	}
-	return nil
-}
-
-// findTask finds the last task_end whose events the watcher has. It looks back in growing steps.
-func (p *projection) findTask(ctx context.Context) error {
-	upTo := p.had.Position.Sequence
-	for back := uint64(64); upTo > 0 && p.at == (schemas.Position{}); back *= 8 {
-		after := upTo - min(back, upTo)
-		for f, err := range p.transport.conn.ReadFrames(ctx, p.ref, after, upTo, bus.LogOnly) {
-			if err != nil {
-				return fmt.Errorf("find the task: %w", err)
-			}
-			for _, e := range f.Entries() {
-				_, ok := e.Message.Payload.(*schemas.TaskEnd)
-				if ok && len(e.Message.Origin) == 0 && p.had.has(e.Position, wholeMessage) {
-					p.at = e.Position
-				}
-			}
-		}
-		upTo = after
 	}
 	return nil
 }
@@ -174,12 +119,12 @@ func (p *projection) project(f bus.Frame) (changes bool) {
 			events = append(events, p.view.Flush()...)
 		}
 		for k, event := range events {
-			if p.had.has(e.Position, k+1) {
+			if p.had.Has(e.Position, k+1) {
 				continue
 			}
-			at := place{schemas.Cursor{Epoch: f.Header.Epoch, Position: e.Position}, k + 1}
+			at := schemas.TurnCursor{Cursor: schemas.Cursor{Epoch: f.Header.Epoch, Position: e.Position}, Part: k + 1}
 			if k == len(events)-1 {
-				at.part = wholeMessage
+				at.Part = schemas.WholeMessage
 			}
 			if !p.give(Turn{Cursor: at.String(), TurnEvent: event}) {
 				return false

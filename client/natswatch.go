@@ -35,7 +35,7 @@ func (n *natsWatcher) follow(ctx context.Context, after schemas.Cursor) (*bus.Fo
 // stream gives messages. What waits for a slow caller is bounded by the follower; what is over is
 // read from the broker later.
 func (n *natsWatcher) stream(ctx context.Context) error {
-	at, err := parsePlace(n.watch.after)
+	at, err := parseTurnCursor(n.watch.after)
 	if err != nil {
 		return err
 	}

@@ -68,7 +68,7 @@ func FuzzPlace(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		p, err := parsePlace(s)
+		p, err := parseTurnCursor(s)
 		if err == nil && s != "" && p.String() != s {
 			t.Errorf("%q became %q", s, p)
 		}

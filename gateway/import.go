@@ -86,7 +86,7 @@ func newSessionID(asked, key string, given bool) string {
 	case asked != "":
 		return asked
 	case given:
-		return derivedID(key)
+		return schemas.DerivedSessionID(key)
 	}
 	return randomID()
 }

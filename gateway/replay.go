@@ -134,31 +134,14 @@ func (r replays) recorded(ctx context.Context, h *hub, at schemas.Position) (rec
 }
 
 // taskBegin returns the position after which the task begins that a client is in: that of the last
-// task_end whose events it has, the zero position if there is none. It looks back in growing steps,
-// through recorded frames.
-func (r replays) taskBegin(ctx context.Context, h *hub, had place) (schemas.Position, error) {
+// task_end whose events it has, the zero position if there is none.
+func (r replays) taskBegin(ctx context.Context, h *hub, had schemas.TurnCursor) (schemas.Position, error) {
 	leave, err := r.enter(ctx)
 	if err != nil {
 		return schemas.Position{}, err
 	}
 	defer leave()
-	var begin schemas.Position
-	upTo := had.Position.Sequence
-	for back := uint64(64); upTo > 0 && begin == (schemas.Position{}); back *= 8 {
-		after := upTo - min(back, upTo)
-		for f, err := range h.conn.ReadFrames(ctx, h.ref, after, upTo, bus.LogOnly) {
-			if err != nil {
-				return begin, err
-			}
-			for _, e := range f.Entries() {
-				if _, ok := e.Message.Payload.(*schemas.TaskEnd); ok && len(e.Message.Origin) == 0 && had.whole(e.Position) {
-					begin = e.Position
-				}
-			}
-		}
-		upTo = after
-	}
-	return begin, nil
+	return h.conn.LastTaskEnd(ctx, h.ref, had)
 }
 
 // readTurn returns the session's frames up to a sequence from one on at which nothing is open:

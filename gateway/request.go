@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"crypto/rand"
-	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"io"
@@ -81,12 +80,6 @@ func randomID() string {
 	return hex.EncodeToString(b[:])
 }
 
-// derivedID is an id that follows from a key, so that a repeated request means the same thing.
-func derivedID(key string) string {
-	sum := sha256.Sum256([]byte("session " + key))
-	return hex.EncodeToString(sum[:16])
-}
-
 func shorten(s string) string {
 	if len(s) > schemas.MaxNameLength {
 		s = s[:schemas.MaxNameLength]
@@ -124,8 +117,13 @@ func cursorParameter(name, value string) (schemas.Cursor, error) {
 		return schemas.Cursor{}, nil
 	}
 	c, err := schemas.ParseCursor(value)
+	return c, atParameter(name, err)
+}
+
+// atParameter is an error of a parameter's value, with the parameter's name.
+func atParameter(name string, err error) error {
 	if refused, ok := errors.AsType[*schemas.Error](err); ok {
-		return c, &schemas.Error{Code: refused.Code, Field: name, Message: refused.Message}
+		return &schemas.Error{Code: refused.Code, Field: name, Message: refused.Message}
 	}
-	return c, err
+	return err
 }

@@ -11,7 +11,7 @@ import (
 
 // watch is what a watcher asked for.
 type watch struct {
-	after   place // zero: from now
+	after   schemas.TurnCursor // zero: from now
 	prompts bool
 	turns   bool // the turn view instead of the messages
 }
@@ -52,9 +52,9 @@ func readWatch(r *http.Request) (watch, error) {
 	}
 	var err error
 	if w.turns {
-		w.after, err = placeParameter(name, id)
+		w.after, err = turnCursorParameter(name, id)
 	} else {
-		w.after.part = wholeMessage
+		w.after.Part = schemas.WholeMessage
 		w.after.Cursor, err = cursorParameter(name, id)
 	}
 	return w, err

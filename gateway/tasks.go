@@ -112,7 +112,7 @@ func (g *Gateway) awaitTask(ctx context.Context, ref schemas.SessionRef, outcome
 		return nil
 	}
 	applied := schemas.Cursor{Epoch: h.epoch, Position: schemas.Position{Sequence: outcome.Log}}
-	begin, err := g.replays.taskBegin(ctx, h, place{applied, wholeMessage})
+	begin, err := g.replays.taskBegin(ctx, h, schemas.TurnCursor{Cursor: applied, Part: schemas.WholeMessage})
 	if err != nil {
 		return nil
 	}

@@ -2,51 +2,18 @@ package gateway
 
 import (
 	"context"
-	"math"
-	"strconv"
-	"strings"
 	"time"
 
 	"braid/schemas"
 )
 
-// place is how much of the turn view a client has: of the events that the message at the cursor
-// completed the first part, and all events before. One message may complete several events, so a
-// message's cursor alone would not do.
-type place struct {
-	schemas.Cursor
-	part int
-}
-
-// wholeMessage is the part of a client that has all events of a message.
-const wholeMessage = math.MaxInt
-
-// String renders the place as a cursor, with ".part" if it is amid the events of a message.
-func (p place) String() string {
-	if p.part == wholeMessage {
-		return p.Cursor.String()
+// turnCursorParameter parses a cursor of the turn view; an empty one is the zero cursor.
+func turnCursorParameter(name, value string) (schemas.TurnCursor, error) {
+	if value == "" {
+		return schemas.TurnCursor{Part: schemas.WholeMessage}, nil
 	}
-	return p.Cursor.String() + "." + strconv.Itoa(p.part)
-}
-
-// whole reports that all events of the message at a position are had.
-func (p place) whole(at schemas.Position) bool {
-	order := at.Compare(p.Position)
-	return order < 0 || order == 0 && p.part == wholeMessage
-}
-
-// placeParameter parses a place; an empty one is the zero place.
-func placeParameter(name, value string) (place, error) {
-	p := place{part: wholeMessage}
-	if i := strings.LastIndexByte(value, '.'); i > strings.IndexByte(value, '.') {
-		n, err := strconv.ParseUint(value[i+1:], 10, 31)
-		if err == nil && n > 0 && value[i+1:] == strconv.FormatUint(n, 10) {
-			p.part, value = int(n), value[:i]
-		}
-	}
-	var err error
-	p.Cursor, err = cursorParameter(name, value)
-	return p, err
+	c, err := schemas.ParseTurnCursor(value)
+	return c, atParameter(name, err)
 }
 
 // turnWatcher serves one client the turn view. It projects by itself, from the beginning of the
@@ -57,7 +24,7 @@ func placeParameter(name, value string) (place, error) {
 type turnWatcher struct {
 	*watcher
 	view *schemas.TurnView
-	had  place // what the client had when it came
+	had  schemas.TurnCursor // what the client had when it came
 	// state is the session's where the watcher is, told the one that the client knows; nil: none.
 	state taskState
 	told  *taskState
@@ -65,7 +32,7 @@ type turnWatcher struct {
 }
 
 // run writes the events until something ends them; the error says what.
-func (w *turnWatcher) run(ctx context.Context, after place, heartbeat time.Duration) error {
+func (w *turnWatcher) run(ctx context.Context, after schemas.TurnCursor, heartbeat time.Duration) error {
 	err := w.out.send([]byte(commentOpen))
 	switch {
 	case err != nil:
@@ -92,11 +59,11 @@ func (w *turnWatcher) start(ctx context.Context) error {
 	if err := w.tell(now.state, now.cursor); err != nil {
 		return err
 	}
-	return w.rebuild(ctx, place{now.cursor, wholeMessage})
+	return w.rebuild(ctx, schemas.TurnCursor{Cursor: now.cursor, Part: schemas.WholeMessage})
 }
 
 // resume writes the events that were missed, and then how the session stands.
-func (w *turnWatcher) resume(ctx context.Context, after place) error {
+func (w *turnWatcher) resume(ctx context.Context, after schemas.TurnCursor) error {
 	now := w.hub.now()
 	w.anew = now.anew
 	if sequence := after.Position.Sequence; sequence > now.cursor.Position.Sequence {
@@ -125,7 +92,7 @@ func (w *turnWatcher) resync(ctx context.Context, reason string) error {
 
 // rebuild projects the task in which the client's place is, from its beginning, and everything
 // after it; what the client has is not written again.
-func (w *turnWatcher) rebuild(ctx context.Context, had place) error {
+func (w *turnWatcher) rebuild(ctx context.Context, had schemas.TurnCursor) error {
 	begin, err := w.replays.taskBegin(ctx, w.hub, had)
 	if err != nil {
 		return err
@@ -271,12 +238,12 @@ func (w *turnWatcher) project(e *entry) ([][]byte, error) {
 func (w *turnWatcher) encode(at schemas.Position, events []schemas.TurnEvent) ([][]byte, error) {
 	var all [][]byte
 	for i, event := range events {
-		p := place{schemas.Cursor{Epoch: w.hub.epoch, Position: at}, i + 1}
-		if order := at.Compare(w.had.Position); order < 0 || order == 0 && p.part <= w.had.part {
+		if w.had.Has(at, i+1) {
 			continue
 		}
+		p := schemas.TurnCursor{Cursor: schemas.Cursor{Epoch: w.hub.epoch, Position: at}, Part: i + 1}
 		if i == len(events)-1 {
-			p.part = wholeMessage
+			p.Part = schemas.WholeMessage
 		}
 		data, err := schemas.EncodeJSON(event)
 		if err != nil {

@@ -327,15 +327,15 @@ func TestTurnsResync(t *testing.T) {
 
 func TestPlaces(t *testing.T) {
 	for _, text := range []string{"a-7.0", "a-7.0.3"} {
-		if p, err := placeParameter("after", text); err != nil || p.String() != text {
+		if p, err := turnCursorParameter("after", text); err != nil || p.String() != text {
 			t.Errorf("%s became %s, %v", text, p, err)
 		}
 	}
-	if p, err := placeParameter("after", ""); err != nil || !p.IsZero() {
+	if p, err := turnCursorParameter("after", ""); err != nil || !p.IsZero() {
 		t.Errorf("no place became %s, %v", p, err)
 	}
 	for _, text := range []string{"a-7", "7.0.1", "a-7.0.01", "a-7.0.-1", "a-7.0.x", "a-7.0.1.2", "a-7.0.", "a-7.0.0"} {
-		if _, err := placeParameter("after", text); err == nil {
+		if _, err := turnCursorParameter("after", text); err == nil {
 			t.Errorf("%q is a place", text)
 		}
 	}

@@ -1,6 +1,8 @@
 package schemas
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"strconv"
 	"strings"
@@ -85,4 +87,11 @@ func ParseCursor(s string) (Cursor, error) {
 		return fail()
 	}
 	return c, nil
+}
+
+// DerivedSessionID is the id of the session that a request makes without naming one, under an
+// idempotency key: the same for the same key, so that a repeated request means the same session.
+func DerivedSessionID(key string) string {
+	sum := sha256.Sum256([]byte("session " + key))
+	return hex.EncodeToString(sum[:16])
 }
