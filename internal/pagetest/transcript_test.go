@@ -3,6 +3,7 @@ package pagetest
 import (
 	"fmt"
 	"os"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -108,6 +109,9 @@ func TestMarkdown(t *testing.T) {
 		{"a rule", "a\n\n---", "<p>a</p><hr>"},
 		{"names keep their underscores", "snake_case_name", "<p>snake_case_name</p>"},
 		{"an address ends before the full stop", "See https://example.com/a.", `<p>See <a href="https://example.com/a" target="_blank" rel="noopener noreferrer">https://example.com/a</a>.</p>`},
+		{"quotes in quotes", "> a\n> > b", "<blockquote><p>a</p><blockquote><p>b</p></blockquote></blockquote>"},
+		{"quotes end at a depth that nobody means", strings.Repeat(">", 10) + "a", strings.Repeat("<blockquote>", 8) + "<p>&gt;&gt;a</p>" + strings.Repeat("</blockquote>", 8)},
+		{"brackets that are no link", "[[a](https://b.c)", `<p>[<a href="https://b.c" target="_blank" rel="noopener noreferrer">a</a></p>`},
 		{"other schemes are text", "[a](javascript:alert)", "<p>[a](javascript:alert)</p>"},
 	} {
 		given, err := schemas.EncodeJSON(c.given)
@@ -125,4 +129,60 @@ func TestMarkdown(t *testing.T) {
 			t.Errorf("%s: %q is shown as %s, want %s", c.why, c.given, got, c.want)
 		}
 	}
+}
+
+// Whatever a model writes, the page stays usable: it is shown at once, and as far as it can't be read
+// as Markdown, as it is.
+func TestTextsThatNobodyWouldWrite(t *testing.T) {
+	w := newWorld(t, nil)
+	b := startBrowser(t)
+	p := b.tab()
+	w.enter(p)
+	for _, c := range []struct{ why, given string }{
+		{"quotes deeper than any stack", strings.Repeat(">", 50_000)},
+		{"quotes with blanks between", strings.Repeat("> ", 50_000)},
+		{"brackets that never close", strings.Repeat("[", 300_000)},
+		{"brackets over many lines", strings.Repeat(strings.Repeat("[", 9_000)+"\n", 100)},
+		{"labels without an address's end", strings.Repeat("[a](https://b", 700)},
+		{"nothing but stars", strings.Repeat("*", 300_000)},
+		{"nothing but backticks", "x" + strings.Repeat("`", 9_000)},
+	} {
+		given, err := schemas.EncodeJSON(c.given)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var kept bool
+		p.eval(fmt.Sprintf(`import("/static/markdown.js").then((m) => {
+			const root = document.createElement("div"), text = %s;
+			m.show(root, text);
+			return root.textContent.length > 0 || root.querySelector("blockquote, hr") !== null;
+		})`, given), &kept)
+		if !kept {
+			t.Errorf("%s: nothing is shown", c.why)
+		}
+	}
+	b.noProblems()
+}
+
+// One part that can't be shown keeps no other from being shown, now or later.
+func TestAPartThatCanNotBeShown(t *testing.T) {
+	w := newWorld(t, nil)
+	b := startBrowser(t)
+	p := b.tab()
+	w.enter(p)
+	var got string
+	p.eval(`import("/static/view.js").then(({ View }) => {
+		const root = document.createElement("div"), view = new View(root, {});
+		const bad = { kind: "prompt", text: "", get images() { throw new Error("no pictures"); } };
+		const odd = { kind: "text", text: { split() { throw new Error("no lines"); }, toString: () => "as it is" } };
+		for (const part of [bad, odd, { kind: "text", text: "one" }]) view.touch(part);
+		view.flush();
+		view.touch({ kind: "text", text: "two" });
+		view.flush();
+		return [...root.querySelectorAll(".text")].map((node) => node.textContent).join();
+	})`, &got)
+	if want := "as it is,one,two"; got != want {
+		t.Errorf("it shows %q, want %q", got, want)
+	}
+	b.noProblems("can't be shown", "shown as plain text")
 }

@@ -48,17 +48,20 @@ export function blocks(text) {
   return found;
 }
 
+// How many quotes may be in one another; what is deeper is plain text.
+const deepest = 8;
+
 /**
  * Shows a text in an element. While a text grows only its last blocks change: what is the same as
- * before stays in place, so that a selection in it does as well.
+ * before stays in place, so that a selection in it does as well. depth is how many quotes it is in.
  */
-export function show(root, text) {
-  const next = blocks(text);
+export function show(root, text, depth = 0) {
+  const next = depth < deepest ? blocks(text) : [{ type: "paragraph", lines: [text] }];
   const before = root.blocks ?? [];
   next.forEach((block, i) => {
     block.key = JSON.stringify(block);
     if (before[i]?.key === block.key) return;
-    const node = render(block);
+    const node = render(block, depth);
     if (root.children[i]) root.children[i].replaceWith(node);
     else root.append(node);
   });
@@ -66,7 +69,7 @@ export function show(root, text) {
   root.blocks = next;
 }
 
-function render(block) {
+function render(block, depth) {
   switch (block.type) {
     case "code":
       return el("pre", { class: "code", tabindex: "0", "aria-label": block.language ? `Code, ${block.language}` : "Code" }, el("code", {}, block.lines.join("\n")));
@@ -77,7 +80,7 @@ function render(block) {
         ...block.lines.map((item) => el("li", { class: item.depth > 0 && `depth-${item.depth}` }, ...inline(item.text))));
     case "quote": {
       const quote = el("blockquote");
-      show(quote, block.lines.join("\n"));
+      show(quote, block.lines.join("\n"), depth + 1);
       return quote;
     }
     case "table": return table(block.lines);
@@ -94,9 +97,15 @@ function table(lines) {
   return el("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "Table" }, el("table", {}, ...head, body));
 }
 
-const spans = /(`+)(.+?)\1(?!`)|\*\*(?=\S)([\s\S]+?)\*\*|(?<![\w*])\*(?=\S)([^*\n]+?)\*(?![\w*])|\[([^\]\n]+)\]\((https?:\/\/[^\s)]+)\)|(https?:\/\/[^\s<>"')\]]+[^\s<>"')\].,;:!?])/g;
+// Each is bounded, or ends at what it may not contain: a span that is never closed must not be looked
+// for again from every character to the end.
+const spans = /(`{1,9})(.+?)\1(?!`)|\*\*(?=\S)([\s\S]+?)\*\*|(?<![\w*])\*(?=\S)([^*\n]+?)\*(?![\w*])|\[([^[\]\n]{1,500})\]\((https?:\/\/[^\s)]{1,2000})\)|(https?:\/\/[^\s<>"')\]]{1,2000}[^\s<>"')\].,;:!?])/g;
+
+// A line that is longer was not written to be read; it is shown as it is.
+const longestLine = 10_000;
 
 function inline(text) {
+  if (text.length > longestLine && text.split("\n").some((line) => line.length > longestLine)) return [text];
   const nodes = [];
   let at = 0;
   for (const m of text.matchAll(spans)) {

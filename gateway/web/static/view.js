@@ -27,12 +27,19 @@ export class View {
     this.#frame ||= requestAnimationFrame(() => this.flush());
   };
 
-  /** Shows what has changed. */
+  /** Shows what has changed. What can't be shown keeps nothing else from it. */
   flush() {
     cancelAnimationFrame(this.#frame);
     this.#frame = 0;
-    for (const thing of this.#dirty) this.#place(thing).update(thing);
+    const dirty = [...this.#dirty];
     this.#dirty.clear();
+    for (const thing of dirty) {
+      try {
+        this.#place(thing).update(thing);
+      } catch (error) {
+        console.error("can't be shown:", thing.kind, error);
+      }
+    }
     this.#stay();
   }
 
@@ -162,7 +169,13 @@ function text(part) {
   return {
     node,
     update() {
-      show(node, part.text);
+      try {
+        show(node, part.text);
+      } catch (error) {
+        console.error("shown as plain text:", error);
+        node.blocks = undefined;
+        node.replaceChildren(el("p", {}, part.text));
+      }
       node.classList.toggle("open", Boolean(part.open));
       node.classList.toggle("cut", Boolean(part.status && part.status !== "completed"));
     },
