@@ -10,6 +10,9 @@ import (
 	"braid/schemas"
 )
 
+// This file keeps the definitions of a project's agents, one key each in the registry, until they are
+// deleted. What is read is checked again: who wrote it may have been another version.
+
 func agentKey(project, name string) string { return "agent." + project + "." + name }
 
 func checkAgentKey(project, name string) error {

@@ -20,7 +20,7 @@
 //	project.go    what happens in all sessions of a project, without a promise
 //	feed.go       the feed itself, bounded, and which fragments of it are shown
 //	consume.go    a trace's side: the recorded frames of a whole shard
-//	delete.go     the end of a session, and of blobs nobody refers to
+//	delete.go     the end of a session; sweep.go: blobs that nothing refers to
 //	command.go    sending commands and waiting for their outcomes; commandread.go reads them
 //	wakeup.go     wake-ups, and how engines hand them to one another; pull.go takes them
 //	schedule.go   commands the broker sends at an instant
@@ -28,8 +28,10 @@
 //	tool.go       the queue of tool calls
 //	record.go     what became of a call, a chain of records
 //	fragment.go   a running call's output; output.go: all of it, kept; control.go: cancel and resend
-//	registry.go   which tools there are
+//	registry.go   which tools there are; agents.go: which agents
 //	query.go      questions that any engine answers; questions.go: which ones; serve.go: workers
+//	answer.go     answers over the broker's limit, in parts
+//	import.go     traces that wait to become sessions
 //	kv.go         buckets read as the streams they are
 //
 // # What holds

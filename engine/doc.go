@@ -8,10 +8,15 @@
 //	route.go       a wake-up arrives: is the session ours, somebody's, or nobody's?
 //	runner.go      one goroutine that owns one session, and its loop
 //	command.go     the commands it is asked, each answered once
+//	agent.go       what a new session has from its agent
+//	import.go      a trace becomes the beginning of a session
 //	own.go         claiming a session and folding its log; letting it go
 //	append.go      one frame in flight; effects that wait for it
 //	effect.go      carrying out effects: the model, tools, answers
+//	timeout.go     how long a model may take, and be silent
+//	prices.go      what requests cost
 //	toolcall.go    one tool call from its first record to its last
+//	workspace.go   calls go to where the session's files are
 //	policy.go      the operator's rules for tool calls
 //	delete.go      the end of a session
 //	deadline.go    decisions that must come in time

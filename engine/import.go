@@ -12,6 +12,9 @@ import (
 	"braid/schemas"
 )
 
+// This file reads the trace of an import back from the broker, checks it, and gives it to the core in
+// pieces that fit a frame.
+
 // How much of a trace goes to the core at once, and so into one frame.
 const (
 	importBytes    = 64 << 10

@@ -14,6 +14,9 @@ import (
 	"braid/schemas"
 )
 
+// This file is a tenure, the time in which this engine owns a session: claim, fold the log, take the
+// session up where it was left, run it, let it go.
+
 // maxTakeovers is how many owners in a row may be lost without getting anything done before the
 // session's task is given up, and the command that waits is skipped: one of them kills engines.
 const maxTakeovers = 5

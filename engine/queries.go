@@ -10,6 +10,8 @@ import (
 	"braid/trace"
 )
 
+// This file answers questions about sessions from the trace, once it has seen what the asker has.
+
 // Bounds of answers: pages, so that an answer fits one message.
 const (
 	pageMessages = 500

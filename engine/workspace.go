@@ -10,6 +10,9 @@ import (
 	"braid/schemas"
 )
 
+// This file sends calls that work on the session's files to where these are, and says what becomes of
+// a call that can't be run there.
+
 // bind addresses the call to where the session's files are.
 func (c *toolCall) bind(b *schemas.WorkspaceBound) {
 	c.bound, c.pool = b, b.Pool()

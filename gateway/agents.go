@@ -6,6 +6,8 @@ import (
 	"braid/schemas"
 )
 
+// This file serves the definitions of agents. They are kept by the broker; no engine is asked.
+
 // agentRequest is the body of PUT /v1/agents/{name}: an agent, whose name is in the path.
 type agentRequest struct {
 	// Name may be left out.

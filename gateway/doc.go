@@ -12,7 +12,10 @@
 //	observe.go    what every answer carries; the line in the log
 //	request.go    reading bodies, parameters and idempotency keys, strictly
 //	failure.go    errors as HTTP answers
-//	commands.go   create, task, approve, abort, set, retry
+//	commands.go   create, approve, abort, set, retry
+//	tasks.go      start, steer and withdraw a task; wait for its end
+//	import.go     make a session of a trace; delete.go: delete one
+//	agents.go     definitions of agents
 //	page.go       the web page, which is package web
 //	overview.go   lists of sessions, models and tools; usage
 //	queries.go    one session, messages with the live tail, trace, health

@@ -13,6 +13,8 @@ import (
 	"braid/schemas"
 )
 
+// This file takes traces: each line is checked on its way to the broker; an engine appends them.
+
 // Bounds of an import: the trace in bytes, how long it may take to arrive, and how long the request
 // waits for it to be appended.
 const (

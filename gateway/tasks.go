@@ -10,6 +10,8 @@ import (
 	"braid/schemas"
 )
 
+// This file is what is asked about tasks (start, steer, withdraw), and the wait for how one ends.
+
 // steerRequest is the body of POST /v1/sessions/{id}/steer.
 type steerRequest struct {
 	Prompt string              `json:"prompt,omitzero"`

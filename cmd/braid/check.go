@@ -12,6 +12,8 @@ import (
 	"braid/schemas"
 )
 
+// This file is "braid check": messages from a file or a pipe, held to the rules of a stream.
+
 func checkCommand() *cobra.Command {
 	var view string
 	var middle bool

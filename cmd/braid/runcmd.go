@@ -21,6 +21,9 @@ import (
 	"braid/schemas"
 )
 
+// This file is "braid run": one prompt, on a server or with everything in this process, followed until
+// its task ends. Who sits at a terminal is asked about tool calls; an interrupt aborts the task.
+
 type runOptions struct {
 	place
 	agent    string

@@ -13,6 +13,8 @@ import (
 	"braid/trace"
 )
 
+// This file is "braid trace export"; the import is in traceimport.go.
+
 func traceCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "trace", Short: "Export and import traces"}
 	cmd.AddCommand(traceExportCommand(), traceImportCommand())

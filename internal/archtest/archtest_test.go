@@ -13,6 +13,7 @@ var allRules = map[string]func(*Tree) []Problem{
 	"purity":            Purity,
 	"sizes":             Sizes,
 	"package-comments":  PackageComments,
+	"file-lists":        FileLists,
 	"inits":             Inits,
 	"goroutines":        Goroutines,
 	"package-variables": PackageVariables,

@@ -11,7 +11,7 @@
 //	layers.go     who imports whom, and who may use which library
 //	calls.go      functions that are not called, and what is called instead
 //	purity.go     packages without goroutines, clocks, I/O and randomness
-//	style.go      sizes, package comments, goroutines, package variables, paths
+//	style.go      sizes, package comments, lists of files, goroutines, package variables, paths
 //	documents.go  README, Makefile, package map and list of dependencies against the code
 //
 // Nothing imports this package.

@@ -11,6 +11,9 @@ import (
 	"strings"
 )
 
+// The rules in this file hold documents and code against one another: what exists is named, and what is
+// named exists.
+
 const (
 	readme       = "README.md"
 	makefile     = "Makefile"

@@ -243,6 +243,12 @@ func TestRulesFire(t *testing.T) {
 		{"a long introduction in the wrong file", "package-comments",
 			map[string]string{"trace/trace.go": "// Package trace is.\n" + strings.Repeat("//\n", 20) + "package trace\n"},
 			[]string{"belongs in doc.go"}},
+		{"a list of files with a gap", "file-lists",
+			map[string]string{
+				"trace/trace.go": "// Package trace is.\n// Read a.go, then b.go; for bus/c.go see there.\npackage trace\n",
+				"trace/a.go":     "package trace\n", "trace/b.go": "package trace\n", "trace/c.go": "package trace\n",
+			},
+			[]string{"trace/trace.go: [file-lists] the package comment tells its files, but not c.go:"}},
 		{"init", "inits",
 			map[string]string{"trace/bad.go": "package trace\n\nfunc init() {}\n"},
 			[]string{"make a constructor"}},

@@ -4,10 +4,14 @@ import (
 	"fmt"
 	"go/ast"
 	"go/token"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
 )
+
+// The rules in this file are about how Go files are written: their size, their comments, their goroutines,
+// their package variables, the paths they name.
 
 const (
 	maxFileLines     = 600
@@ -63,6 +67,38 @@ func PackageComments(t *Tree) []Problem {
 			found = append(found, Problem{rule, dir, "the package has no comment: say in doc.go what it is for, where to start reading, and who owns its goroutines"})
 		case len(commented) > 1:
 			found = append(found, Problem{rule, dir, "the package is introduced in " + strings.Join(commented, " and ") + ": keep one"})
+		}
+	}
+	return found
+}
+
+// fileName matches the name of a file without a directory.
+var fileName = regexp.MustCompile(`(?:^|[^\w./-])([a-z]\w*\.go)\b`)
+
+// FileLists checks that a package comment that tells its files tells all of them. One that names no
+// more than half says where to begin, and is left alone.
+func FileLists(t *Tree) []Problem {
+	var found []Problem
+	for _, f := range t.Files {
+		if f.Test || f.AST.Doc == nil {
+			continue
+		}
+		named := map[string]bool{}
+		for _, match := range fileName.FindAllStringSubmatch(f.AST.Doc.Text(), -1) {
+			named[match[1]] = true
+		}
+		var told, missing []string
+		for _, other := range t.Files {
+			switch base := path.Base(other.Path); {
+			case other.Dir != f.Dir || other.Test || other == f:
+			case named[base]:
+				told = append(told, base)
+			default:
+				missing = append(missing, base)
+			}
+		}
+		if len(told) > len(missing) && len(missing) > 0 {
+			found = append(found, Problem{"file-lists", f.Path, fmt.Sprintf("the package comment tells its files, but not %s: a list with gaps sends readers past what they look for; say what it is for", strings.Join(missing, ", "))})
 		}
 	}
 	return found

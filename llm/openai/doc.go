@@ -21,5 +21,5 @@
 // connections.
 //
 // Start reading at provider.go, then model.go; request.go and messages.go make requests, chunk.go,
-// answer.go and calls.go read answers.
+// answer.go, calls.go and reasoning.go read answers.
 package openai

@@ -10,6 +10,9 @@ import (
 	"github.com/goccy/go-yaml/ast"
 )
 
+// This file reads the steps of a script: what the model says in one answer, piece by piece, and what
+// happens in between. The steps become ops, which run.go plays.
+
 func (p *scriptParser) steps(n ast.Node) []op {
 	ops := []op{}
 	p.calls = 0

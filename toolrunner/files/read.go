@@ -10,6 +10,8 @@ import (
 	"unicode/utf8"
 )
 
+// This file is read_file: lines of a text file, as many as fit, and a note about those that are left.
+
 type readArguments struct {
 	Path      string `json:"path" jsonschema:"the file"`
 	StartLine int    `json:"start_line,omitzero" jsonschema:"the first line to show, from 1; 1 if left out"`

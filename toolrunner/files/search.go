@@ -11,6 +11,8 @@ import (
 	"strings"
 )
 
+// This file is search_files: the lines that a regular expression matches, of all files that a walk finds.
+
 type searchArguments struct {
 	Pattern    string `json:"pattern" jsonschema:"the regular expression, RE2 syntax"`
 	Path       string `json:"path,omitzero" jsonschema:"a directory or one file; the workspace if left out"`

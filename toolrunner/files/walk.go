@@ -10,6 +10,8 @@ import (
 	"strings"
 )
 
+// This file is list_files, and the walk through directories and the globs that search_files uses as well.
+
 type listArguments struct {
 	Path      string `json:"path,omitzero" jsonschema:"the directory; the workspace if left out"`
 	Glob      string `json:"glob,omitzero" jsonschema:"which to list, such as *.go or src/**/*.ts; all if left out"`

@@ -13,6 +13,8 @@ import (
 	"strings"
 )
 
+// This file is write_file and edit_file. Both put a whole new file in place of the old one.
+
 type writeArguments struct {
 	Path    string `json:"path" jsonschema:"the file"`
 	Content string `json:"content" jsonschema:"the whole text of the file"`

@@ -1,6 +1,6 @@
 // Package timelinetest reads the stories of engine/testdata/timelines, and writes sessions in their
 // notation. Its README there says what a file holds and what its steps mean; who plays them says
-// what they do: package engine on real engines, package session on the pure core alone.
+// what they do: package engine on real engines, package schedule on the pure core alone.
 //
 //	timeline.go  a file and its sections
 //	script.go    its script, step by step
@@ -8,4 +8,5 @@
 //	input.go     what prompts hold beside words
 //	names.go     messages and inputs as a file shows them
 //	tools.go     the tools of its toolrunners
+//	usage.go     what requests used, as a file shows it
 package timelinetest

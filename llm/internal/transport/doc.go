@@ -11,5 +11,6 @@
 // waiting for it; time in which nobody reads does not count. No goroutine is left when a response
 // is closed, besides those of idle connections, which end by [Client.Close] or after a while.
 //
-// Start reading at client.go, then response.go, classify.go and redact.go.
+// Start reading at client.go, then response.go, classify.go, detail.go (what an error's body says)
+// and redact.go.
 package transport

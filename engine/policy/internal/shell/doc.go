@@ -10,7 +10,8 @@
 // Which shell sh is differs between machines. A script is read as Bash and as a POSIX shell would
 // read it, and what either would run counts.
 //
-// Reading order: read.go (a script), walk.go and feed.go (its statements), expand.go (words), variables.go, then
-// command.go (a command and what it opens), wrapper.go and special.go (what opens what), word.go and
-// glob.go (three-valued matching).
+// Reading order: read.go (a script), walk.go and feed.go (its statements), expand.go (words), braces.go and
+// ansi.go ($'...') for two kinds of them, variables.go, then command.go (a command and what it opens),
+// wrapper.go and special.go (what opens what), and last the matching: truth.go (its three answers), word.go,
+// glob.go and pattern.go (patterns of commands).
 package shell
