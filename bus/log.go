@@ -248,10 +248,14 @@ func (o *Owner) Release(ctx context.Context, state ClaimState) error {
 }
 
 // PublishTail tells watchers where the session's stream ends now, since the feed can lose the
-// last frame without a trace. It is best effort itself.
+// last frame without a trace. It is best effort itself. Before the owner knows of a frame it tells
+// nothing: an end at 0 is that of a session that is deleted.
 func (o *Owner) PublishTail() error {
 	if o.spent != nil {
 		return o.spent
+	}
+	if o.prev.sequence == 0 {
+		return nil
 	}
 	return o.c.publishTail(o.ref, o.prev.sequence)
 }

@@ -12,7 +12,7 @@ import (
 type ProjectEvent interface{ projectEvent() }
 
 // TailEvent says that a session's stream ends at a sequence, as far as its owner knows: who has seen
-// less has missed something. 0: the session is deleted.
+// less has missed something. 0: there is nothing of it any more; whether it is deleted the engines know.
 type TailEvent struct {
 	Session schemas.SessionRef
 	Last    uint64

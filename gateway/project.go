@@ -33,13 +33,27 @@ type projectHub struct {
 
 	mu struct {
 		sync.Mutex
-		hinted  map[string]hint   // by session
-		told    map[string]uint64 // the sequence that was told of each last
-		ring    [][]byte          // events
-		size    int               // of the ring
-		last    uint64            // number of the ring's last event
-		changed chan struct{}     // closed and replaced with each event
+		hinted  map[string]hint // by session
+		told    map[string]word // what was told of each last
+		ring    [][]byte        // events
+		size    int             // of the ring
+		last    uint64          // number of the ring's last event
+		changed chan struct{}   // closed and replaced with each event
 	}
+}
+
+// word is what was told of a session: how it stood at a sequence, or that it is gone.
+type word struct {
+	at   uint64
+	gone bool
+}
+
+// last is the word after which nothing is told of a session: an id that was deleted stays so.
+var last = word{math.MaxUint64, true}
+
+// news reports that a word is worth telling after another.
+func (w word) news(told word) bool {
+	return told != last && (w.at > told.at || w.at == told.at && w.gone != told.gone)
 }
 
 // hint says why to ask for a session.
@@ -61,7 +75,7 @@ func newProjectHub(g *Gateway) *projectHub {
 		conn: g.conn, log: g.log, project: g.o.Project, wait: g.o.QueryWait, limit: g.o.RingBytes,
 		epoch: randomID()[:8], begun: make(chan struct{}), done: make(chan struct{}), hints: make(chan struct{}, 1),
 	}
-	h.mu.hinted, h.mu.told = map[string]hint{}, map[string]uint64{}
+	h.mu.hinted, h.mu.told = map[string]hint{}, map[string]word{}
 	h.mu.changed = make(chan struct{})
 	return h
 }
@@ -138,9 +152,8 @@ func (h *projectHub) tail(e bus.TailEvent) {
 	told, known := h.mu.told[e.Session.ID]
 	h.mu.Unlock()
 	switch {
-	case e.Last == 0:
-		h.hint(e.Session.ID, hint{deleted: true})
-	case !known || told < e.Last:
+	case told == last:
+	case e.Last == 0, !known, told.at < e.Last:
 		h.hint(e.Session.ID, hint{look: true})
 	}
 }
@@ -197,36 +210,46 @@ func (h *projectHub) look(ctx context.Context, session string, why hint) error {
 	var err error
 	switch {
 	case why.deleted:
-		return h.tell(session, math.MaxUint64, eventDeleted, deletedView{ID: session})
+		return h.tell(session, last, eventDeleted, deletedView{ID: session})
 	case why.look:
 		info, err = describe(ctx, h.conn, ref)
 	default:
 		info, err = h.conn.AskSession(ctx, ref, why.log)
 	}
 	switch {
-	case errors.Is(err, &schemas.Error{Code: schemas.CodeUnknownSession}), errors.Is(err, &schemas.Error{Code: schemas.CodeDeleted}):
-		return h.tell(session, math.MaxUint64, eventDeleted, deletedView{ID: session})
+	case errors.Is(err, &schemas.Error{Code: schemas.CodeDeleted}):
+		return h.tell(session, last, eventDeleted, deletedView{ID: session})
+	case errors.Is(err, &schemas.Error{Code: schemas.CodeUnknownSession}):
+		return h.tell(session, h.goneSince(session, why.log), eventDeleted, deletedView{ID: session})
 	case err != nil:
 		return err
 	}
-	return h.tell(session, info.LastSequence, "", shownView{viewOf(info)})
+	return h.tell(session, word{at: info.LastSequence}, "", shownView{viewOf(info)})
 }
 
-// tell tells how a session stands at a sequence, unless it was told before.
-func (h *projectHub) tell(session string, at uint64, name string, v any) error {
+// goneSince is the word on a session that nobody knows, though there was a frame of it. It may come
+// to be, or come back, so it is not the last.
+func (h *projectHub) goneSince(session string, frame uint64) word {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return word{max(frame, h.mu.told[session].at), true}
+}
+
+// tell tells how a session stands, unless it was told before.
+func (h *projectHub) tell(session string, now word, name string, v any) error {
 	data, err := schemas.EncodeJSON(v)
 	if err != nil {
 		return err
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if told, known := h.mu.told[session]; known && told >= at {
+	if told, known := h.mu.told[session]; known && !now.news(told) {
 		return nil
 	}
 	if len(h.mu.told) >= maxTold {
 		clear(h.mu.told)
 	}
-	h.mu.told[session] = at
+	h.mu.told[session] = now
 	h.pushLocked(name, data)
 	return nil
 }

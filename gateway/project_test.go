@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -90,6 +91,30 @@ func TestProjectStream(t *testing.T) {
 		t.Fatal(err)
 	}
 	e.told("t", "deleted") // without a last word
+}
+
+// An engine owns a session that is imported before there is a frame of it, and marks its end from time
+// to time meanwhile: the session is told of when it is there, and was never said to be deleted.
+func TestProjectStreamTellsOfASessionThatIsImportedSlowly(t *testing.T) {
+	w := newWorld(t)
+	e := w.openStream("/v1/events", "")
+	e.expect(eventWatching)
+	s := w.engine.own(schemas.SessionRef{Project: "default", ID: "s"})
+	if err := s.owner.PublishTail(); err != nil {
+		t.Fatal(err)
+	}
+	w.create("other")
+	var v shownView
+	if err := schemas.DecodeJSON([]byte(e.expect("").data), &v); err != nil || v.Session.ID != "other" {
+		t.Fatalf("told of %+v, %v", v, err)
+	}
+	s.append(schemas.NewTraceOnly(time.Now(), &schemas.SessionMeta{SessionID: "s", Provider: "shell", ModelID: "demo"}))
+	e.told("s", stateIdle)
+	if err := s.owner.PublishTail(); err != nil {
+		t.Fatal(err)
+	}
+	s.say(&schemas.RequestBegin{}, &schemas.TaskEnd{Status: schemas.StopCompleted})
+	e.told("s", stateIdle)
 }
 
 // Who comes back with an id gets what follows it, once; who can't be told that is told so.
@@ -194,22 +219,29 @@ func TestProjectRing(t *testing.T) {
 // How a session stands at a sequence is told once, and what is older never.
 func TestProjectTellsOnce(t *testing.T) {
 	h := &projectHub{limit: 1 << 10, epoch: "e"}
-	h.mu.changed, h.mu.told = make(chan struct{}), map[string]uint64{}
+	h.mu.changed, h.mu.told = make(chan struct{}), map[string]word{}
 	for _, row := range []struct {
 		why     string
 		session string
-		at      uint64
+		now     word
 		last    uint64
 	}{
-		{"the first word", "a", 7, 1}, {"the same", "a", 7, 1}, {"an older answer", "a", 6, 1},
-		{"another session", "b", 6, 2}, {"what is newer", "a", 8, 3},
+		{"the first word", "a", word{at: 7}, 1}, {"the same", "a", word{at: 7}, 1}, {"an older answer", "a", word{at: 6}, 1},
+		{"another session", "b", word{at: 6}, 2}, {"what is newer", "a", word{at: 8}, 3},
+		{"nobody knows it", "c", word{gone: true}, 4}, {"nobody knows it still", "c", word{gone: true}, 4},
+		{"it came to be", "c", word{at: 9}, 5}, {"it is not found any more", "c", word{8, true}, 6},
+		{"it is found again", "c", word{at: 9}, 7}, {"it is deleted", "c", last, 8}, {"nothing comes after that", "c", word{at: 10}, 8},
+		{"not even that it is deleted", "c", last, 8},
 	} {
-		if err := h.tell(row.session, row.at, "", deletedView{ID: row.session}); err != nil || h.mu.last != row.last {
+		if row.now.gone && row.now != last {
+			row.now = h.goneSince(row.session, row.now.at)
+		}
+		if err := h.tell(row.session, row.now, "", deletedView{ID: row.session}); err != nil || h.mu.last != row.last {
 			t.Errorf("%s: %d events, want %d, %v", row.why, h.mu.last, row.last, err)
 		}
 	}
 	h.lost() // what was told may be out of date: it is told again
-	if err := h.tell("a", 8, "", deletedView{ID: "a"}); err != nil || h.mu.last != 5 {
+	if err := h.tell("a", word{at: 8}, "", deletedView{ID: "a"}); err != nil || h.mu.last != 10 {
 		t.Errorf("after a loss: %d events, %v", h.mu.last, err)
 	}
 }
