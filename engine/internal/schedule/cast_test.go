@@ -119,17 +119,21 @@ func (m *modelCall) end() session.ModelEnded {
 	return e
 }
 
-// modelFallsSilent ends the request as one that said nothing for too long.
+// modelFallsSilent ends the request as one that said nothing for too long, or was not done in time.
 func (s *stage) modelFallsSilent() {
 	o := s.owner
+	limits := o.state.Meta.Limits
+	why := fmt.Sprintf("the model said nothing for %s", time.Duration(limits.IdleTimeoutMS)*time.Millisecond)
+	if limits.IdleTimeoutMS == 0 {
+		why = fmt.Sprintf("the model did not finish within %s", time.Duration(limits.RequestTimeoutMS)*time.Millisecond)
+	}
 	m := o.model
 	m.cancel(context.DeadlineExceeded)
 	for next, more := m.next(); more; next, more = m.next() {
 		s.event(session.ModelMessage{Request: m.request, Message: next.message})
 	}
-	idle := time.Duration(o.state.Meta.Limits.IdleTimeoutMS) * time.Millisecond
 	m.outcome.Status = schemas.StopTimeout
-	m.outcome.Error = &llm.Error{Kind: llm.KindProvider, Provider: "scripted", Message: fmt.Sprintf("the model said nothing for %s", idle), Retryable: true}
+	m.outcome.Error = &llm.Error{Kind: llm.KindProvider, Provider: "scripted", Message: why, Retryable: true}
 	s.stopModelOf(o)
 	s.event(m.end())
 }

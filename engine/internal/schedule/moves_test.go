@@ -49,7 +49,8 @@ func (s *stage) moves() (all []move) {
 				s.event(session.RetryDue{Request: timer.Request})
 			})
 		}
-		add(o.model != nil && !s.canSpeak() && o.state.Meta.Limits.IdleTimeoutMS > 0, "model falls silent", s.modelFallsSilent)
+		bounded := o.state.Meta != nil && (o.state.Meta.Limits.IdleTimeoutMS > 0 || o.state.Meta.Limits.RequestTimeoutMS > 0)
+		add(o.model != nil && !s.canSpeak() && bounded, "model falls silent", s.modelFallsSilent)
 		add(s.idle(), "let go", s.letGo)
 	}
 	late := s.free || len(all) == 0 // a strict script waits for a deadline, and for nothing else then

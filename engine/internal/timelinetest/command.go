@@ -90,8 +90,12 @@ func createBody(options map[string]string) (*schemas.CreateBody, error) {
 			b.Limits.MaxCostSession = usd
 		case "loop_limit":
 			b.Limits.LoopLimit = n
+		case "loop_window":
+			b.Limits.LoopWindow = n
 		case "on_loop":
 			b.Limits.OnLoop = schemas.LoopAction(value)
+		case "request_timeout_ms":
+			b.Limits.RequestTimeoutMS = int64(n)
 		case "idle_timeout_ms":
 			b.Limits.IdleTimeoutMS = int64(n)
 		default:
