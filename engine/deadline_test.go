@@ -67,6 +67,32 @@ func TestCase_C14_DeadlinePassesWithoutAnEngine(t *testing.T) {
 	expect(t, transcript(h.follow(taskEnded)), deniedInTime...)
 }
 
+// Nobody has heard from the broker that the deadline has passed, and a person allows the call behind it.
+func TestDecisionBehindTheDeadline(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, bustest.Single(t), map[string]string{"m": callScript([2]string{"write", `{}`})})
+	h.engine("e1")
+	h.toolrunner("r1")
+	h.createUrgent("scripted/m", time.Millisecond)
+	h.task("t", "go")
+	ask := h.asked(1)
+	at, err := time.Parse(time.RFC3339Nano, ask.Deadline)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.eventually("time stands still", func() bool { return time.Now().After(at) })
+	if o := h.approve("late", ask.ToolCallID, schemas.DecisionAllow, ask.Hash); o.Code != schemas.CodeNotPending {
+		t.Errorf("a decision behind the deadline: %+v", o)
+	}
+	var got []string
+	for _, line := range transcript(h.follow(taskEnded)) {
+		if line != "end completed" { // the model's own end comes before the denial, or behind it
+			got = append(got, line)
+		}
+	}
+	expect(t, got, "call write {}", "ask write", "deny", "output Tool call denied: nobody decided in time. aborted", "task completed")
+}
+
 // The owner is lost with the question, and the deadline that it stored, or was to store, is not there:
 // its successor stores it. Nobody lets go of the session here: the owner dies while it waits.
 func TestDeadlineOutlivesItsOwner(t *testing.T) {

@@ -20,14 +20,21 @@ const (
 
 // decideNext works through the approval queue: calls in call order, one at a time. It stops at
 // the first call that waits for a person. The mode may have changed since that one was asked about:
-// one that the new mode answers waits no longer.
+// one that the new mode answers waits no longer, unless its deadline has passed: it is denied by what the
+// broker has stored, which this owner may not have read yet.
 func (st *step) decideNext() {
 	r := st.Task.Request
 	if !r.live() || st.loopNear() {
 		return
 	}
 	for _, c := range r.Calls {
-		if c.Decision != "" || st.decideUnasked(c) {
+		if c.Decision != "" {
+			continue
+		}
+		if c.Asked && st.overdue(c) {
+			return
+		}
+		if st.decideUnasked(c) {
 			continue
 		}
 		if !c.Asked {
@@ -94,7 +101,7 @@ func (st *step) reject(c *Call, d schemas.Decision, text string) {
 	st.emit(schemas.NewToolCallOutput(c.ToolCallID, text, schemas.StopAborted))
 }
 
-// refuseDecision says why a person's decision can't be taken.
+// refuseDecision says why no decision on the call can be taken.
 func (st *step) refuseDecision(b *schemas.ApproveBody) *schemas.Error {
 	c := st.call(b.ToolCallID)
 	if c == nil || st.Task.Aborting || !st.Task.Request.awaitsPerson(c) {

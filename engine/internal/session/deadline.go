@@ -47,14 +47,39 @@ func (st *step) keepDeadline() {
 	}
 }
 
-// refuseDeadline says why the call is not denied yet, or no more. at is when the broker stored the
-// deadline.
-func (st *step) refuseDeadline(id string, at time.Time) *schemas.Error {
+// refuseDeadline says why the call is not denied yet, or no more.
+func (st *step) refuseDeadline(id string) *schemas.Error {
 	if refused := st.refuseDecision(&schemas.ApproveBody{ToolCallID: id}); refused != nil {
 		return refused
 	}
-	if c := st.call(id); c.Deadline.IsZero() || at.Before(c.Deadline) {
+	if !st.overdue(st.call(id)) {
 		return schemas.Errorf(schemas.CodeNotPending, "the deadline of tool call %s has not passed", id)
 	}
 	return nil
+}
+
+// refuseApproval says why a person's decision can't be taken, or no more.
+func (st *step) refuseApproval(b *schemas.ApproveBody) *schemas.Error {
+	if refused := st.refuseDecision(b); refused != nil {
+		return refused
+	}
+	if st.overdue(st.call(b.ToolCallID)) {
+		return schemas.Errorf(schemas.CodeNotPending, "the deadline of tool call %s has passed", b.ToolCallID)
+	}
+	return nil
+}
+
+// overdue reports that the call's deadline had passed when this step was asked for.
+func (st *step) overdue(c *Call) bool {
+	return !c.Deadline.IsZero() && !st.at.Before(c.Deadline)
+}
+
+// denyOverdue denies the call that waits, if nobody has decided in time: what is stored behind its
+// deadline decides nothing, even if the broker's own word that it has passed comes later still.
+func (st *step) denyOverdue() {
+	for _, c := range st.Pending() {
+		if st.overdue(c) {
+			st.reject(c, schemas.DecisionDeny, deniedTooLate)
+		}
+	}
 }

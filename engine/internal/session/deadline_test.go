@@ -59,12 +59,42 @@ func TestDeadline(t *testing.T) {
 			[]string{"owner e1>e2 lost", "-> deadline of c7-1 at 60"}},
 		"holds for who takes over": {waits(t).lost(0).takeOver().deadline("c7-1", 60),
 			[]string{"outcome applied", "deny c7-1", denied, "begin 1", "-> answer", "-> model 1"}},
+		"has passed when somebody allows the call": {waits(t).commandAt(60, allows("c7-1")),
+			[]string{"outcome not_pending", "deny c7-1", denied, "begin 1", "-> answer", "-> model 1", "-> no deadline of c7-1"}},
+		"has not passed when somebody allows the call": {waits(t).commandAt(59, allows("c7-1")),
+			[]string{"outcome applied", "allow c7-1", "-> answer", "-> tool c7-1 from 1.0", "-> no deadline of c7-1"}},
+		"has passed when somebody decides on another call": {waits(t).commandAt(60, allows("c7-9")),
+			[]string{"outcome not_pending", "deny c7-1", denied, "begin 1", "-> answer", "-> model 1", "-> no deadline of c7-1"}},
+		"has passed when the mode changes": {asks(t).say(second).commandAt(60, sets(schemas.ApproveAll)),
+			[]string{"outcome applied", "deny c7-1", denied, "mode allow-all", "allow c7-2",
+				"-> answer", "-> tool c7-2 from 1.0", "-> no deadline of c7-1"}},
+		"has passed when the mode changes to what it is": {waits(t).commandAt(60, sets(schemas.ApproveReadOnly)),
+			[]string{"outcome applied", "deny c7-1", denied, "begin 1", "-> answer", "-> model 1", "-> no deadline of c7-1"}},
+		"has passed when an owner takes over that would not ask": {wouldAsk(t).lost(0).at(60).takeOver(),
+			[]string{"owner e1>e2 lost", "-> deadline of c7-1 at 60"}},
+		"has passed, but not when somebody allowed the call": {wouldAsk(t).lost(0).at(60).takeOver().commandAt(59, allows("c7-1")),
+			[]string{"outcome applied", "allow c7-1", "-> answer", "-> tool c7-1 from 1.0", "-> no deadline of c7-1"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tt.play.t = t
 			tt.play.expect(tt.want...)
 		})
 	}
+}
+
+func allows(call string) schemas.Command {
+	return schemas.Command{Type: schemas.CommandApprove, Approve: &schemas.ApproveBody{ToolCallID: call, Decision: schemas.DecisionAllow}}
+}
+
+func sets(mode schemas.ApprovalMode) schemas.Command {
+	return schemas.Command{Type: schemas.CommandSet, Set: &schemas.SetBody{ApprovalMode: mode}}
+}
+
+// wouldAsk is a session whose call waits because a rule has a person asked, and nothing else does.
+func wouldAsk(t *testing.T) *play {
+	p := urgent(t, schemas.ApproveAll)
+	p.s.Policy = wary(new(int))
+	return p.call("write", `{"x":"odd"}`).ended(schemas.StopCompleted)
 }
 
 // One that came too early has its outcome: the same id would be answered with that.

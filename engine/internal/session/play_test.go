@@ -19,6 +19,7 @@ type play struct {
 	out      []string // what the last step asked for, rendered
 	sequence uint64
 	request  uint64 // of the last CallModel
+	second   int64  // since the epoch of the test
 }
 
 func newPlay(t *testing.T) *play {
@@ -28,8 +29,13 @@ func newPlay(t *testing.T) *play {
 	return p
 }
 
-// now is when everything happens.
-func (p *play) now() time.Time { return time.Unix(1e9, 0) }
+func (p *play) now() time.Time { return time.Unix(1e9+p.second, 0) }
+
+// at has what follows happen so many seconds after the epoch of the test.
+func (p *play) at(second int64) *play {
+	p.second = second
+	return p
+}
 
 func (p *play) do(e Event) *play {
 	out := p.s.Step(p.now(), e)
@@ -47,10 +53,13 @@ func (p *play) do(e Event) *play {
 	return p
 }
 
-func (p *play) command(c schemas.Command) *play {
+func (p *play) command(c schemas.Command) *play { return p.commandAt(p.second, c) }
+
+// commandAt has the broker store a command so many seconds after the epoch of the test.
+func (p *play) commandAt(second int64, c schemas.Command) *play {
 	p.sequence++
 	c.ID, c.Session = fmt.Sprintf("k%d", p.sequence), p.s.Session
-	return p.do(CommandReceived{Sequence: p.sequence, Command: c})
+	return p.do(CommandReceived{Sequence: p.sequence, Time: time.Unix(1e9+second, 0), Command: c})
 }
 
 func (p *play) create(mode schemas.ApprovalMode) *play {
@@ -71,12 +80,7 @@ func (p *play) approve(call string, d schemas.Decision) *play {
 
 // deadline has the broker send the deadline of a call, so many seconds after the epoch of the test.
 func (p *play) deadline(call string, second int64) *play {
-	p.sequence++
-	c := schemas.Command{
-		ID: fmt.Sprintf("k%d", p.sequence), Type: schemas.CommandDeadline, Session: p.s.Session,
-		Deadline: &schemas.DeadlineBody{ToolCallID: call},
-	}
-	return p.do(CommandReceived{Sequence: p.sequence, Time: time.Unix(1e9+second, 0), Command: c})
+	return p.commandAt(second, schemas.Command{Type: schemas.CommandDeadline, Deadline: &schemas.DeadlineBody{ToolCallID: call}})
 }
 
 func (p *play) retryNow() *play {

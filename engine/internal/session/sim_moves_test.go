@@ -61,7 +61,7 @@ func (w *world) command(t schemas.CommandType, fill func(*schemas.Command)) {
 	if fill != nil {
 		fill(&c)
 	}
-	w.commands = append(w.commands, CommandReceived{Sequence: sequence, Command: c})
+	w.commands = append(w.commands, CommandReceived{Sequence: sequence, Time: w.now, Command: c})
 	w.step(w.commands[len(w.commands)-1])
 }
 
@@ -195,6 +195,20 @@ func (w *world) hurries(e Event) *Request {
 		return nil
 	}
 	return w.state.Task.Request
+}
+
+// late is the call that waits although its deadline had passed when the event was brought about.
+func (w *world) late(e Event) *Call {
+	at := w.now
+	if c, ok := e.(CommandReceived); ok {
+		at = c.Time
+	}
+	for _, c := range w.state.Pending() {
+		if !c.Deadline.IsZero() && !at.Before(c.Deadline) {
+			return c
+		}
+	}
+	return nil
 }
 
 // moveTimer ends a wait.

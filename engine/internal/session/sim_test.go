@@ -163,8 +163,11 @@ func (w *world) leave(cause string) {
 
 func (w *world) step(e Event) {
 	w.now = w.now.Add(time.Millisecond)
-	request := w.hurries(e)
+	request, late := w.hurries(e), w.late(e)
 	out := w.state.Step(w.now, e)
+	if late != nil && late.Decision == schemas.DecisionAllow {
+		w.t.Fatalf("call %s is allowed behind its deadline\n%s", late.ToolCallID, w.dump())
+	}
 	if request != nil && request.Hurried {
 		w.wait, w.hurried[request.ID] = nil, true
 	}

@@ -13,14 +13,15 @@ import (
 type step struct {
 	*State
 	now    time.Time
-	jitter float64 // of a retry that the event brings about
+	at     time.Time // when it was asked for: of a command, when the broker stored it
+	jitter float64   // of a retry that the event brings about
 	out    Output
 }
 
 // Step takes one event and returns what follows from it. The state already contains the returned
 // messages.
 func (s *State) Step(now time.Time, event Event) Output {
-	st := &step{State: s, now: now}
+	st := &step{State: s, now: now, at: now}
 	switch e := event.(type) {
 	case CommandReceived:
 		st.command(e)
@@ -90,15 +91,19 @@ func (st *step) command(e CommandReceived) {
 		return
 	}
 	c := &e.Command
+	st.at = e.Time
 	refused := e.Refused
 	if refused == nil {
-		refused = st.refuse(c, e.Time)
+		refused = st.refuse(c)
 	}
 	if c.Type == schemas.CommandDeadline && c.Deadline != nil && c.Deadline.ToolCallID == st.armed {
 		st.armed = "" // it is used up
 	}
 	if refused != nil {
 		st.answer(e, &schemas.CommandOutcome{Code: refused.Code, Message: refused.Message, Field: refused.Field})
+		if c.Type == schemas.CommandApprove {
+			st.denyOverdue()
+		}
 		return
 	}
 	switch c.Type {
@@ -119,12 +124,13 @@ func (st *step) command(e CommandReceived) {
 		st.decide(st.call(c.Approve.ToolCallID), c.Approve.Decision)
 	case schemas.CommandSet:
 		st.outcome(e, schemas.CodeApplied, "")
+		st.denyOverdue() // the new mode is none that it waited for
 		if c.Set.ApprovalMode != st.Mode {
 			st.emit(&schemas.SessionChanged{ApprovalMode: c.Set.ApprovalMode})
 		}
 	case schemas.CommandDeadline:
 		st.outcome(e, schemas.CodeApplied, "")
-		st.reject(st.call(c.Deadline.ToolCallID), schemas.DecisionDeny, deniedTooLate)
+		st.denyOverdue()
 	case schemas.CommandRetryNow:
 		st.outcome(e, schemas.CodeApplied, "")
 		st.waiting = false
@@ -145,7 +151,7 @@ func (st *step) command(e CommandReceived) {
 }
 
 // refuse says why the command can't be applied to the session as it is; nil if it can.
-func (st *step) refuse(c *schemas.Command, at time.Time) *schemas.Error {
+func (st *step) refuse(c *schemas.Command) *schemas.Error {
 	switch exists := st.Meta != nil; {
 	case st.Deleting && c.Type != schemas.CommandDelete:
 		return schemas.Errorf(schemas.CodeDeleted, "session %s is being deleted", st.Session.ID)
@@ -168,11 +174,11 @@ func (st *step) refuse(c *schemas.Command, at time.Time) *schemas.Error {
 			return schemas.Errorf(schemas.CodeNotRunning, "session %s runs no task", st.Session.ID)
 		}
 	case schemas.CommandDeadline:
-		return st.refuseDeadline(c.Deadline.ToolCallID, at)
+		return st.refuseDeadline(c.Deadline.ToolCallID)
 	case schemas.CommandRetryNow:
 		return st.refuseRetry()
 	case schemas.CommandApprove:
-		return st.refuseDecision(c.Approve)
+		return st.refuseApproval(c.Approve)
 	case schemas.CommandSet:
 	default:
 		return schemas.Errorf(schemas.CodeInvalid, "unknown command type %q", c.Type)
