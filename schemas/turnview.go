@@ -356,9 +356,10 @@ func (v *TurnView) taskEnd(p *TaskEnd) {
 	v.closeTurn()
 	r := &v.result
 	r.TaskID, r.Success = p.TaskID, p.Status == StopCompleted
+	// An abort alone says nothing of who wanted it: the engine ends a task that it gives up with one.
+	r.Aborted = p.Cause == CauseUser || r.Aborted && p.Cause == "" && p.Status == StopAborted
 	switch p.Cause {
 	case CauseUser:
-		r.Aborted = true
 	case CauseMaxTurns:
 		r.MaxTurns = true
 	case CauseBudget:
