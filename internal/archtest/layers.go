@@ -33,7 +33,7 @@ var layers = []layer{
 		why: "the store is filled by whoever reads the stream; it must work without a broker, in a test as in a tool"},
 	{dir: "engine/internal/session", imports: []string{"schemas"},
 		why: "the core decides what happens next and does none of it: return an effect and let package engine carry it out"},
-	{dir: "engine/internal/schedule", tests: []string{"schemas", "bus", "llm", "engine/internal/session", "engine/internal/timelinetest", "engine/policy/..."},
+	{dir: "engine/internal/schedule", tests: []string{"schemas", "bus", "llm", "engine", "engine/internal/session", "engine/internal/timelinetest", "engine/policy/..."},
 		why: "it holds tests of the core, which need what batches its messages and nothing that waits"},
 	{dir: "engine/internal/timelinetest", imports: []string{"schemas", "llm"},
 		why: "it is notation, for whoever plays timelines and by whatever means"},

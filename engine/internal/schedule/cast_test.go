@@ -60,7 +60,16 @@ func (s *stage) lost(state *session.State) schemas.TokenCounts {
 	if !open {
 		return schemas.TokenCounts{}
 	}
-	return llm.EstimateUsage(s.request(state, state.Task.Request.Model, input), said)
+	model := state.Task.Request.Model
+	return s.priced(model, llm.EstimateUsage(s.request(state, model, input), said))
+}
+
+// priced is what requests to a model used, with what it cost.
+func (s *stage) priced(model string, used schemas.TokenCounts) schemas.TokenCounts {
+	if price, ok := s.prices[model]; ok {
+		used.CostUSD = price.Cost(used)
+	}
+	return used
 }
 
 func (s *stage) newModelCall(request uint64, req llm.Request) *modelCall {
@@ -90,6 +99,7 @@ func (s *stage) newModelCall(request uint64, req llm.Request) *modelCall {
 			return nil
 		})
 		m.used, m.guessed = llm.Used(req, m.outcome, all)
+		m.used = s.priced("scripted/"+req.Model, m.used)
 	})
 	return m
 }

@@ -103,7 +103,7 @@ var supported = []string{
 // unplayable says why a story can't be played on the core alone; empty if it can.
 func unplayable(t *story) string {
 	for _, name := range timelinetest.SectionNames(t.archive) {
-		if !slices.Contains([]string{"script", "policy.yaml", "stream", "trace", "usage"}, name) && !strings.HasPrefix(name, "input ") && !strings.HasSuffix(name, "model.yaml") {
+		if !slices.Contains([]string{"script", "policy.yaml", "prices.yaml", "stream", "trace", "usage"}, name) && !strings.HasPrefix(name, "input ") && !strings.HasSuffix(name, "model.yaml") {
 			return "it has a section " + name
 		}
 	}
@@ -243,8 +243,8 @@ func (s *stage) decidable(c timelinetest.Cue) bool {
 	return call != nil && asked(call)
 }
 
-func (s *stage) engineNamed(name string) *engine {
-	i := slices.IndexFunc(s.engines, func(e *engine) bool { return e.name == name })
+func (s *stage) engineNamed(name string) *instance {
+	i := slices.IndexFunc(s.engines, func(e *instance) bool { return e.name == name })
 	if i < 0 {
 		return nil
 	}
@@ -260,14 +260,14 @@ func (s *stage) play(c timelinetest.Cue) {
 		if err != nil {
 			s.fail("%s: %v", c, err)
 		}
-		s.engines = append(s.engines, &engine{
+		s.engines = append(s.engines, &instance{
 			name: name, policy: rules, patient: c.Options["cancels"] == "patiently",
 			announced: c.Options["retries"] == "announced", reserved: c.Options["suspend"] == "never",
 		})
 	case "kill", "handover":
 		e := s.engineNamed(name)
-		s.engines = slices.DeleteFunc(s.engines, func(other *engine) bool { return other == e })
-		if s.owner != nil && s.owner.engine == e {
+		s.engines = slices.DeleteFunc(s.engines, func(other *instance) bool { return other == e })
+		if s.owner != nil && s.owner.instance == e {
 			if c.Verb == "kill" {
 				s.drop(false)
 			} else {
@@ -345,7 +345,7 @@ func (s *stage) playTool(c timelinetest.Cue) {
 func (s *stage) improvise() (moves []move) {
 	add := func(name string, do func()) { moves = append(moves, move{name: name, do: do}) }
 	if len(s.engines) == 0 {
-		add("another engine", func() { s.engines = append(s.engines, &engine{name: "spare"}) })
+		add("another engine", func() { s.engines = append(s.engines, &instance{name: "spare"}) })
 	}
 	if o := s.owner; o != nil && o.model != nil && !s.canSpeak() {
 		gate := o.model.gate

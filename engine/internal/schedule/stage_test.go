@@ -8,6 +8,7 @@ import (
 	"golang.org/x/tools/txtar"
 
 	"braid/bus"
+	"braid/engine"
 	"braid/engine/internal/session"
 	"braid/engine/internal/timelinetest"
 	"braid/llm/scripted"
@@ -25,6 +26,7 @@ type story struct {
 	free    bool
 	archive *txtar.Archive
 	models  map[string]*scripted.Script
+	prices  engine.Prices
 	cues    []timelinetest.Cue
 	step    stepper
 }
@@ -49,7 +51,7 @@ type stage struct {
 	schedules map[string]session.SetDeadline
 	claim     claim
 
-	engines []*engine // that live
+	engines []*instance // that live
 	owner   *tenure
 	fence   uint64
 	runners []string // toolrunners that live
@@ -67,7 +69,8 @@ type claim struct {
 	wake bool // handed over in mid-task: an engine was rung for
 }
 
-type engine struct {
+// instance is an engine that lives.
+type instance struct {
 	name                         string
 	patient, announced, reserved bool // cancels=patiently, retries=announced, suspend=never
 	policy                       session.Policy
@@ -75,7 +78,7 @@ type engine struct {
 
 // tenure is one owner's.
 type tenure struct {
-	*engine
+	*instance
 	state  *session.State
 	said   *session.State // fold of all that it has said, stored or not
 	batch  bus.Batch
@@ -111,11 +114,11 @@ func newStage(t *story) *stage {
 }
 
 // own has an engine claim the session: it folds the log and goes on.
-func (s *stage) own(e *engine) {
+func (s *stage) own(e *instance) {
 	before := s.claim
 	s.fence++
 	s.claim = claim{by: e.name, held: true}
-	o := &tenure{engine: e, state: s.fold(0), said: s.fold(0)}
+	o := &tenure{instance: e, state: s.fold(0), said: s.fold(0)}
 	s.checkTraceFold(o.state)
 	o.state.Own(s.fence)
 	o.state.Policy = e.policy
