@@ -27,6 +27,7 @@ type house struct {
 	broker *bustest.Broker
 	conn   *bus.Conn // the test's own
 	models *llm.Catalog
+	script func(model string) *scripted.Script
 }
 
 func newHouse(t *testing.T, b *bustest.Broker, scripts map[string]string) *house {
@@ -39,11 +40,12 @@ func newHouse(t *testing.T, b *bustest.Broker, scripts map[string]string) *house
 		}
 		parsed[name] = s
 	}
-	models, err := llm.NewCatalog(&shell.Provider{}, scripted.New(parsed))
+	provider := scripted.New(parsed)
+	models, err := llm.NewCatalog(&shell.Provider{}, provider)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &house{t: t, broker: b, conn: b.Conn(t), models: models}
+	return &house{t: t, broker: b, conn: b.Conn(t), models: models, script: provider.Script}
 }
 
 // testTiming is short where tests would wait, and as in production where a race would show.

@@ -157,6 +157,20 @@ func (m countedModel) Stream(ctx context.Context, r llm.Request, emit func(schem
 	return m.Model.Stream(ctx, r, emit)
 }
 
+// counts has the house's one model, "m", say what the script does, and count its calls.
+func (h *house) counts(text string) *counted {
+	h.t.Helper()
+	script, err := scripted.Parse([]byte(text))
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	provider := &counted{Provider: scripted.New(map[string]*scripted.Script{"m": script})}
+	if h.models, err = llm.NewCatalog(provider); err != nil {
+		h.t.Fatal(err)
+	}
+	return provider
+}
+
 // The broker's answer to the frame that begins a request comes late. The owner asks once more
 // before it calls the model: if the session is another one's by now it makes no call.
 func TestLateAnswerStartsNoModel(t *testing.T) {
@@ -164,14 +178,7 @@ func TestLateAnswerStartsNoModel(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			h := newHouse(t, bustest.Listening(t), nil)
-			script, err := scripted.Parse([]byte("turns:\n  - steps: [{text: hello}]\n"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			provider := &counted{Provider: scripted.New(map[string]*scripted.Script{"m": script})}
-			if h.models, err = llm.NewCatalog(provider); err != nil {
-				t.Fatal(err)
-			}
+			provider := h.counts("turns:\n  - steps: [{text: hello}]\n")
 			e, w := h.wired("e1")
 			h.stops(e)
 			h.create("scripted/m", schemas.ApproveAll)
@@ -194,6 +201,38 @@ func TestLateAnswerStartsNoModel(t *testing.T) {
 				t.Errorf("the model was called %d times, want %d", n, want)
 			}
 		})
+	}
+}
+
+// The task is aborted before the broker has answered the frame that begins its request: the model is never
+// asked, and has used nothing.
+func TestAbortBeforeTheModelIsCalled(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, bustest.Listening(t), nil)
+	provider := h.counts("turns:\n  - steps: [{text: hello}]\n")
+	e, w := h.wired("e1")
+	h.stops(e)
+	h.create("scripted/m", schemas.ApproveAll)
+	late := w.holdAnswers("braid.p.session.", "request_begin")
+	h.post(taskCommand("t"))
+	late.wait()
+	r := h.runner(e)
+	h.post(schemas.Command{ID: "abort", Type: schemas.CommandAbort, Session: ref})
+	h.eventually("the abort is not read", func() bool {
+		var aborting bool
+		h.onLoop(r, func() { aborting = r.state.Task != nil && r.state.Task.Aborting })
+		return aborting
+	})
+	late.release()
+	messages := h.follow(taskEnded)
+	expect(t, transcript(messages), "end aborted", "abort ", "task aborted")
+	for _, m := range messages {
+		if p, ok := m.Payload.(*schemas.TokenUsage); ok {
+			t.Errorf("a request that never left has used %+v", p.Request)
+		}
+	}
+	if n := provider.calls.Load(); n != 0 {
+		t.Errorf("the model was called %d times", n)
 	}
 }
 

@@ -9,9 +9,9 @@ import (
 	"braid/schemas"
 )
 
-// grace is how long a model may go on after its request is over, to say what it used. It bounds
+// Grace is how long a model may go on after its request is over, to say what it used. It bounds
 // how long an abort takes, whatever the provider does.
-const grace = 200 * time.Millisecond
+const Grace = 200 * time.Millisecond
 
 // Guarded is a model that can be trusted, whatever the one behind it does. See [Guard].
 type Guarded struct {
@@ -87,7 +87,7 @@ func (g *Guarded) Stream(ctx context.Context, req Request, emit func(schemas.Mes
 	// The request is over, only the model does not know yet. What was said is closed at once;
 	// of what the model still returns, only its usage counts.
 	o := f.finish(Interrupted(inner))
-	timer := time.NewTimer(grace)
+	timer := time.NewTimer(Grace)
 	defer timer.Stop()
 	select {
 	case late := <-done:
