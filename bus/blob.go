@@ -8,9 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -186,99 +186,66 @@ func objectName(subject string) string {
 	return string(name)
 }
 
-const (
-	// blobTimeout bounds one try to get a blob.
-	blobTimeout = 10 * time.Second
-	// blobPatience is how long a blob is asked for that isn't found: a replica may be behind.
-	blobPatience = 3 * time.Second
-)
-
-// getBounded is getBlob for one that anybody may have stored. It fails with [schemas.CodeTooLarge], before
-// the blob is read, when it has more than so many bytes.
-func (c *Conn) getBounded(ctx context.Context, name string, most uint64) ([]byte, error) {
-	if info, err := c.blobs.GetInfo(ctx, name); err == nil && info.Size > most {
-		return nil, schemas.Errorf(schemas.CodeTooLarge, "blob %s has %d bytes, the limit is %d", name, info.Size, most)
-	}
-	return c.getBlob(ctx, name)
-}
-
-// getBlob reads a blob. It fails with ErrBlobMissing when the blob stays absent.
-func (c *Conn) getBlob(ctx context.Context, name string) ([]byte, error) {
-	var missing time.Time
-	for try := 0; ; try++ {
-		attempt, cancel := context.WithTimeout(ctx, blobTimeout)
-		data, err := c.blobs.GetBytes(attempt, name)
-		cancel()
-		if err == nil {
-			return data, nil
-		}
-		if errors.Is(err, jetstream.ErrObjectNotFound) {
-			if missing.IsZero() {
-				missing = time.Now()
-			}
-			if time.Since(missing) > blobPatience {
-				return nil, fmt.Errorf("read blob %s: %w", name, ErrBlobMissing)
-			}
-		}
-		if permanent(err) {
-			return nil, fmt.Errorf("read blob %s: %w", name, err)
-		}
-		if waitErr := sleep(ctx, jitter(try+3)); waitErr != nil {
-			return nil, fmt.Errorf("read blob %s: %w (last answer: %w)", name, waitErr, err)
-		}
-	}
-}
-
-// deleteBlob removes a blob and the marker that the object store leaves in its place, which
-// would stay for ever.
+// deleteBlob removes a blob, if there is one of that name.
 func (c *Conn) deleteBlob(ctx context.Context, name string) error {
-	if err := c.blobs.Delete(ctx, name); err != nil && !errors.Is(err, jetstream.ErrObjectNotFound) {
-		return fmt.Errorf("delete blob %s: %w", name, err)
+	info, err := c.describeBlob(ctx, name)
+	if errors.Is(err, errNotFound) {
+		return nil
 	}
-	if err := c.purge(ctx, streamBlobs, objectSubject(name)); err != nil {
+	if err == nil || errors.Is(err, errNoDescription) {
+		err = c.removeBlob(ctx, info)
+	}
+	if err != nil {
 		return fmt.Errorf("delete blob %s: %w", name, err)
 	}
 	return nil
 }
 
-// purge removes all messages of a subject from a stream.
-func (c *Conn) purge(ctx context.Context, stream, subject string) error {
+// removeBlob removes a blob as it was described, which takes no room: first the description, so that
+// nobody finds it any more, then the pieces. One that was described anew since stays.
+func (c *Conn) removeBlob(ctx context.Context, info blobInfo) error {
+	subject := objectSubject(info.Name)
+	if err := c.purge(ctx, streamBlobs, subject, jetstream.WithPurgeSequence(info.sequence+1)); err != nil {
+		return err
+	}
+	if info.NUID == "" {
+		return nil // its pieces are found by a sweep
+	}
+	newer, err := c.describeBlob(ctx, info.Name)
+	if err == nil && newer.NUID == info.NUID {
+		return nil
+	}
+	if err != nil && !errors.Is(err, errNotFound) {
+		return err
+	}
+	return c.purge(ctx, streamBlobs, objectChunks(info.NUID))
+}
+
+// purge removes the messages of a subject from a stream.
+func (c *Conn) purge(ctx context.Context, stream, subject string, which ...jetstream.StreamPurgeOpt) error {
 	s, err := c.js.Stream(ctx, stream)
 	if err != nil {
 		return err
 	}
-	return s.Purge(ctx, jetstream.WithPurgeSubject(subject))
+	return s.Purge(ctx, append(which, jetstream.WithPurgeSubject(subject))...)
 }
 
-// listBlobs returns the blobs whose names begin with prefix, also what is left of those of which
-// the deletion was interrupted. It goes by the stream's subjects, and not by the client library's
-// List: that one waits for as many descriptions as there were when it began, for ever if somebody
-// removes one of them meanwhile.
-func (c *Conn) listBlobs(ctx context.Context, prefix string) ([]*jetstream.ObjectInfo, error) {
+// listBlobs returns the names of the blobs that begin with prefix, sorted. It goes by the stream's
+// subjects, and not by the client library's List: that one waits for as many descriptions as there
+// were when it began, for ever if somebody removes one of them meanwhile.
+func (c *Conn) listBlobs(ctx context.Context, prefix string) ([]string, error) {
 	subjects, err := c.blobSubjects(ctx, objectDescriptions+"*")
 	if err != nil {
 		return nil, fmt.Errorf("list blobs: %w", err)
 	}
-	var found []*jetstream.ObjectInfo
+	var names []string
 	for subject := range subjects {
-		if !strings.HasPrefix(objectName(subject), prefix) {
-			continue
+		if name := objectName(subject); name != "" && strings.HasPrefix(name, prefix) {
+			names = append(names, name)
 		}
-		last, err := c.leaderRead(ctx, streamBlobs, directRequest{LastFor: subject})
-		if errors.Is(err, errNotFound) {
-			continue // removed meanwhile
-		}
-		if err != nil {
-			return nil, fmt.Errorf("list blobs: %w", err)
-		}
-		info := &jetstream.ObjectInfo{}
-		if err := schemas.DecodeJSON(last.Data, info); err != nil {
-			return nil, fmt.Errorf("list blobs: description of %s: %w", objectName(subject), err)
-		}
-		info.Name, info.ModTime = objectName(subject), last.Time
-		found = append(found, info)
 	}
-	return found, nil
+	slices.Sort(names)
+	return names, nil
 }
 
 // blobSubjects returns the subjects of the bucket's stream that match a filter.

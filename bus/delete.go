@@ -19,26 +19,57 @@ func (c *Conn) DeleteSession(ctx context.Context, ref schemas.SessionRef, instan
 	if err := c.entombWithRoom(ctx, ref, instance); err != nil {
 		return err
 	}
-	if err := c.purgeFrames(ctx, ref); err != nil {
+	if err := c.purgeFrames(ctx, ref, kindLog, kindLive); err != nil {
 		return err
 	}
-	blobs, err := c.listBlobs(ctx, sessionBlobs(ref))
-	if err != nil {
-		return fmt.Errorf("delete session %s: %w", ref, err)
+	if err := c.purgeBeside(ctx, ref); err != nil {
+		return err
 	}
-	for _, blob := range blobs {
-		if err := c.deleteBlob(ctx, blob.Name); err != nil {
-			return fmt.Errorf("delete session %s: %w", ref, err)
-		}
-	}
-	if err := c.purgeWork(ctx, ref); err != nil {
+	if err := c.clearKeys(ctx, ref); err != nil {
 		return fmt.Errorf("delete session %s: %w", ref, err)
 	}
 	return c.publishTail(ref, 0)
 }
 
-// purgeWork removes what there is of a session beside its log: records of its calls, commands and
-// deadlines, and last the keys by which engines find it, so that whoever is lost on the way is found.
+// purgeBeside removes what a session has beside its log: commands, deadlines, records of its calls, and
+// blobs.
+func (c *Conn) purgeBeside(ctx context.Context, ref schemas.SessionRef) error {
+	err := c.purgeWork(ctx, ref)
+	if err == nil {
+		err = c.purgeBlobs(ctx, ref)
+	}
+	if err != nil {
+		return fmt.Errorf("delete session %s: %w", ref, err)
+	}
+	return nil
+}
+
+// purgeBlobs removes the session's blobs, their pieces first: who is lost on the way is told by the
+// description what is left.
+func (c *Conn) purgeBlobs(ctx context.Context, ref schemas.SessionRef) error {
+	names, err := c.listBlobs(ctx, sessionBlobs(ref))
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		blob, err := c.describeBlob(ctx, name)
+		if errors.Is(err, errNotFound) {
+			continue
+		}
+		if err == nil && blob.NUID != "" {
+			err = c.purge(ctx, streamBlobs, objectChunks(blob.NUID))
+		}
+		if err == nil || errors.Is(err, errNoDescription) {
+			err = c.removeBlob(ctx, blob)
+		}
+		if err != nil {
+			return fmt.Errorf("blob %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// purgeWork removes commands, deadlines, and records of calls.
 func (c *Conn) purgeWork(ctx context.Context, ref schemas.SessionRef) error {
 	shard := c.shard(ref)
 	for subject, stream := range map[string]string{
@@ -51,6 +82,12 @@ func (c *Conn) purgeWork(ctx context.Context, ref schemas.SessionRef) error {
 			return err
 		}
 	}
+	return nil
+}
+
+// clearKeys removes the keys by which engines find the session. They are the last to go, so that whoever
+// is lost on the way is found.
+func (c *Conn) clearKeys(ctx context.Context, ref schemas.SessionRef) error {
 	keys, err := c.listRunning(ctx, "*."+ref.Project+"."+ref.ID)
 	if err != nil {
 		return err
@@ -65,10 +102,10 @@ func (c *Conn) purgeWork(ctx context.Context, ref schemas.SessionRef) error {
 	return nil
 }
 
-// purgeFrames removes all frames of a session.
-func (c *Conn) purgeFrames(ctx context.Context, ref schemas.SessionRef) error {
+// purgeFrames removes the session's frames of some kinds.
+func (c *Conn) purgeFrames(ctx context.Context, ref schemas.SessionRef, kinds ...string) error {
 	shard := c.shard(ref)
-	for _, kind := range []string{kindLog, kindLive} {
+	for _, kind := range kinds {
 		err := retryRead(ctx, func(ctx context.Context) error {
 			return c.purge(ctx, sessionsStream(shard), frameSubject(ref, shard, kind))
 		})
@@ -80,9 +117,10 @@ func (c *Conn) purgeFrames(ctx context.Context, ref schemas.SessionRef) error {
 }
 
 // entombWithRoom is entomb, also in a store that is full: deleting makes room, but the claim needs
-// some, so the purge goes first then. A try that ends with no word of that says nothing, so each
-// is given longer than the one before, until ctx ends.
+// some, so some of the purge goes first then. A try that ends with no word of that says nothing, so
+// each is given longer than the one before, until ctx ends.
 func (c *Conn) entombWithRoom(ctx context.Context, ref schemas.SessionRef, instance string) error {
+	tight := false
 	for wait := tryTimeout; ; wait *= 2 {
 		attempt, cancel := context.WithTimeout(ctx, wait)
 		err := c.entomb(attempt, ref, instance)
@@ -94,11 +132,25 @@ func (c *Conn) entombWithRoom(ctx context.Context, ref schemas.SessionRef, insta
 			return err
 		}
 		if errors.Is(err, ErrStorageFull) {
-			if err := c.purgeFrames(ctx, ref); err != nil {
+			if err := c.makeRoom(ctx, ref, tight); err != nil {
 				return err
 			}
+			tight = true
 		}
 	}
+}
+
+// makeRoom removes what a session that is being deleted can lose before its claim says so: its log tells
+// the next owner, should this one be lost, that it is deleted, and which commands are done. So the log
+// goes only when nothing else makes room, and behind the commands: they would be carried out once more.
+func (c *Conn) makeRoom(ctx context.Context, ref schemas.SessionRef, all bool) error {
+	if err := c.purgeBeside(ctx, ref); err != nil {
+		return err
+	}
+	if err := c.purgeFrames(ctx, ref, kindLive); err != nil || !all {
+		return err
+	}
+	return c.purgeFrames(ctx, ref, kindLog)
 }
 
 // entomb replaces the session's claim by one that says it is deleted.

@@ -9,7 +9,7 @@
 //	subjects.go   every subject, built and parsed in one place
 //	frame.go      frames: one or more messages in one stored broker message
 //	batch.go      what waits for the frame in flight: deltas joined and cut, groups kept whole
-//	blob.go       payloads over the broker's limit; body.go: of messages about calls
+//	blob.go       payloads over the broker's limit; blobread.go reads them; body.go: of messages about calls
 //	chain.go      the rule by which a reader orders frames and finds gaps
 //	claim.go      ownership of a session: claim, release, and the fence they give
 //	log.go        the owner's side of a session log: the true ends, append, confirm, release

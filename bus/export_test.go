@@ -55,5 +55,11 @@ func DecodeStoredCommand(ref schemas.SessionRef, sequence uint64, data []byte) S
 
 // BlobInUse reports whether a sweep would keep a blob of that name.
 func (c *Conn) BlobInUse(ctx context.Context, name string) (bool, error) {
-	return newReferences(c).name(ctx, name)
+	return c.SweepOf(ctx)(name)
+}
+
+// SweepOf returns what does the same in one pass of a sweep.
+func (c *Conn) SweepOf(ctx context.Context) func(name string) (inUse bool, err error) {
+	refs := newReferences(c)
+	return func(name string) (bool, error) { return refs.name(ctx, name) }
 }

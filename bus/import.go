@@ -7,9 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
+	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
+	"github.com/nats-io/nats.go"
 
 	"braid/schemas"
 )
@@ -43,11 +45,44 @@ func (c *Conn) PutTrace(ctx context.Context, ref schemas.SessionRef, r io.Reader
 		return "", fmt.Errorf("store a trace: %w", err)
 	}
 	info.Name += hex.EncodeToString(digest)
-	if _, err := c.blobs.GetInfo(ctx, info.Name); err == nil {
+	again, err := c.describeAgain(ctx, info.Name, final)
+	if again || err != nil {
 		c.dropChunks(ctx, info) // it is there, and may be being read
-		return info.Name, nil
+		return info.Name, err
 	}
 	return info.Name, c.putObjectInfo(ctx, info, final)
+}
+
+// describeAgain stores the description of a trace that is there once more: it is as young then as one
+// that has just come, and no sweep that took it for forgotten removes it. false if there is none, or a
+// sweep was faster.
+func (c *Conn) describeAgain(ctx context.Context, name string, final func(error) bool) (bool, error) {
+	old, err := c.describeBlob(ctx, name)
+	if errors.Is(err, errNotFound) || errors.Is(err, errNoDescription) || (err == nil && old.Deleted) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("store a trace: %w", err)
+	}
+	old.ModTime = time.Time{} // that of the message counts
+	data, err := schemas.EncodeJSON(old.ObjectInfo)
+	if err != nil {
+		return false, fmt.Errorf("store a trace: %w", err)
+	}
+	m := nats.NewMsg(objectSubject(name))
+	m.Data = data
+	m.Header.Set(headerRollup, "sub")
+	m.Header.Set(headerMsgID, newNonce())
+	m.Header.Set(headerExpectSubject, strconv.FormatUint(old.sequence, 10))
+	lost := false
+	_, err = c.publishRetry(ctx, m, func(err error) bool {
+		lost = !busy(err)
+		return lost || final(err)
+	})
+	if err != nil && !lost {
+		return false, notStored(ctx, "the trace", err)
+	}
+	return !lost, nil
 }
 
 // ReadTrace returns a trace that [Conn.PutTrace] has stored. It fails with [ErrBlobMissing] when it
@@ -64,11 +99,7 @@ func (c *Conn) DropTrace(ctx context.Context, ref schemas.SessionRef, name strin
 	if !strings.HasPrefix(name, sessionBlobs(ref)+traceMark) {
 		return nil
 	}
-	err := c.deleteBlob(ctx, name)
-	if errors.Is(err, jetstream.ErrObjectNotFound) {
-		return nil
-	}
-	return err
+	return c.deleteBlob(ctx, name)
 }
 
 // sessionOfTrace parses the name of a trace.

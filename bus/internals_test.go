@@ -2,6 +2,7 @@ package bus
 
 import (
 	"context"
+	"time"
 
 	"github.com/nats-io/nats.go"
 
@@ -73,12 +74,8 @@ func (f *Follower) Hear() error {
 
 // BlobNames lists the blobs of a session.
 func (c *Conn) BlobNames(ctx context.Context, ref schemas.SessionRef) ([]string, error) {
-	infos, err := c.listBlobs(ctx, sessionBlobs(ref))
-	names := []string{}
-	for _, info := range infos {
-		names = append(names, info.Name)
-	}
-	return names, err
+	names, err := c.listBlobs(ctx, sessionBlobs(ref))
+	return append([]string{}, names...), err
 }
 
 // PutBlob and DeleteBlob handle a blob by name.
@@ -87,3 +84,17 @@ func (c *Conn) PutBlob(ctx context.Context, name string, data []byte) error {
 }
 
 func (c *Conn) DeleteBlob(ctx context.Context, name string) error { return c.deleteBlob(ctx, name) }
+
+// ReadBlob reads a blob with so much patience for a broker that says nothing.
+func (c *Conn) ReadBlob(ctx context.Context, name string, most uint64, stall time.Duration) ([]byte, error) {
+	return c.readBlob(ctx, name, blobBound{most: most, stall: stall})
+}
+
+// Described returns where the pieces of a blob are stored, and what removes the blob as it is now, later.
+func (c *Conn) Described(ctx context.Context, name string) (pieces string, remove func() error, err error) {
+	info, err := c.describeBlob(ctx, name)
+	return objectChunks(info.NUID), func() error { return c.removeBlob(ctx, info) }, err
+}
+
+// Description is where what describes a blob is stored.
+func Description(name string) string { return objectSubject(name) }

@@ -77,3 +77,39 @@ func fill(t *testing.T, c *bus.Conn) {
 		}
 	}
 }
+
+// A session is deleted in a full store, and who does it is lost on the way: as long as its commands are
+// there its log is, which says that they are done.
+func TestDeleteInterruptedInAFullStore(t *testing.T) {
+	t.Parallel()
+	b := bustest.Custom(t, bus.ServerOptions{MaxStore: 8 << 20}, bus.Topology{})
+	c := b.Conn(t)
+	ref := newSession()
+	o := claim(t, c, ref, "a", bus.Claim{})
+	send(t, c, schemas.Command{ID: "c", Type: schemas.CommandTask, Session: ref, Task: &schemas.TaskBody{Prompt: "pay"}})
+	appendMessages(t, o, said("paid"))
+	name, err := c.PutTrace(testContext(t), ref, strings.NewReader(strings.Repeat("x", 1<<20)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	fill(t, c)
+	restore, err := b.Nodes[0].Divert("$JS.API.STREAM.PURGE.COMMANDS", "nobody", 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 6*time.Second)
+	defer cancel()
+	if err := c.DeleteSession(ctx, ref, "a"); err == nil {
+		t.Fatal("it is deleted, with commands that can't be")
+	}
+	if got := frameWords(readFrames(t, c, ref, bus.LogOnly)); got != "paid" {
+		t.Errorf("the commands are there, and the log says %q", got)
+	}
+	restore()
+	if err := c.DeleteSession(testContext(t), ref, "b"); err != nil {
+		t.Fatalf("by the next owner: %v", err)
+	}
+	if _, err := c.ReadTrace(testContext(t), ref, name); !errors.Is(err, bus.ErrBlobMissing) {
+		t.Errorf("its blobs: %v", err)
+	}
+}

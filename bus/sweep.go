@@ -1,14 +1,11 @@
 package bus
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"time"
-
-	"github.com/nats-io/nats.go/jetstream"
 
 	"braid/schemas"
 )
@@ -36,32 +33,28 @@ type Swept struct {
 
 // SweepBlobs removes blobs to which nothing refers any more: neither a frame, nor a command, nor the
 // record of a call that is stored, nor a queued call that has not ended. Blobs of kinds it does not
-// know go with their session alone. Pieces of blobs that were never completed are removed as well.
+// know go with their session alone. A pass that begins with the first blob removes pieces of blobs
+// that were never completed as well; it reads the descriptions of all for that.
 //
-// Several may sweep at once. After an error Next lies beyond the blob that could not be judged, so
-// that one does not keep the others from being swept.
+// Several may sweep at once. After an error Next is After, or beyond the blob that could not be
+// judged, so that neither keeps the others from being swept.
 func (c *Conn) SweepBlobs(ctx context.Context, s Sweep) (done Swept, err error) {
-	pieces, err := c.blobSubjects(ctx, objectChunks("*"))
+	done.Next = s.After
+	var failed error
+	if s.After == "" {
+		done.Removed, failed = c.sweepPieces(ctx, s.Before)
+	}
+	names, err := c.listBlobs(ctx, "")
 	if err != nil {
-		return done, fmt.Errorf("sweep blobs: %w", err)
+		return done, fmt.Errorf("sweep blobs: %w", errors.Join(failed, err))
 	}
-	blobs, err := c.listBlobs(ctx, "") // after the pieces: what was completed meanwhile is complete
-	if err != nil {
-		return done, fmt.Errorf("sweep blobs: %w", err)
-	}
-	for _, blob := range blobs {
-		delete(pieces, objectChunks(blob.NUID))
-	}
-	if done.Removed, err = c.sweepPieces(ctx, pieces, s.Before); err != nil {
-		return done, fmt.Errorf("sweep blobs: %w", err)
-	}
-	blobs, more := s.pick(blobs)
+	names, more := s.pick(names)
 	refs := newReferences(c)
-	for _, blob := range blobs {
-		done.Next = blob.Name
-		removed, err := c.sweepBlob(ctx, refs, blob)
+	for _, name := range names {
+		done.Next = name
+		removed, err := c.sweepBlob(ctx, refs, name, s.Before)
 		if err != nil {
-			return done, fmt.Errorf("sweep blob %s: %w", blob.Name, err)
+			return done, fmt.Errorf("sweep blob %s: %w", name, errors.Join(failed, err))
 		}
 		if removed {
 			done.Removed++
@@ -70,34 +63,66 @@ func (c *Conn) SweepBlobs(ctx context.Context, s Sweep) (done Swept, err error) 
 	if !more {
 		done.Next = ""
 	}
-	return done, nil
+	return done, failed
 }
 
-// pick returns the blobs whose turn it is, by name, so that what is read of a session serves all its
-// blobs. more says that others are left.
-func (s Sweep) pick(blobs []*jetstream.ObjectInfo) (picked []*jetstream.ObjectInfo, more bool) {
-	picked = slices.DeleteFunc(blobs, func(b *jetstream.ObjectInfo) bool {
-		return b.Name <= s.After || !b.ModTime.Before(s.Before)
-	})
-	slices.SortFunc(picked, func(a, b *jetstream.ObjectInfo) int { return cmp.Compare(a.Name, b.Name) })
+// pick returns the blobs whose turn it is, of all in the order of their names, so that what is read
+// of a session serves all its blobs. more says that others are left.
+func (s Sweep) pick(names []string) (picked []string, more bool) {
+	begin, found := slices.BinarySearch(names, s.After)
+	if found {
+		begin++
+	}
+	picked = names[begin:]
 	if s.Most > 0 && len(picked) > s.Most {
 		return picked[:s.Most], true
 	}
 	return picked, false
 }
 
-// sweepBlob removes a blob that nothing refers to.
-func (c *Conn) sweepBlob(ctx context.Context, refs references, blob *jetstream.ObjectInfo) (removed bool, err error) {
+// sweepBlob removes a blob that nothing refers to. One whose description can't be read is left to who
+// can: it goes with its session.
+func (c *Conn) sweepBlob(ctx context.Context, refs references, name string, before time.Time) (removed bool, err error) {
+	blob, err := c.describeBlob(ctx, name)
+	switch {
+	case errors.Is(err, errNotFound): // removed meanwhile
+		return false, nil
+	case errors.Is(err, errNoDescription):
+		c.log.Warn().Err(err).Str("blob", name).Msg("a blob is left out of the sweep")
+		return false, nil
+	case err != nil || !blob.ModTime.Before(before):
+		return false, err
+	}
 	if !blob.Deleted {
-		if named, err := refs.name(ctx, blob.Name); named || err != nil {
+		if named, err := refs.name(ctx, name); named || err != nil {
 			return false, err
 		}
 	}
-	return true, c.deleteBlob(ctx, blob.Name)
+	return true, c.removeBlob(ctx, blob)
 }
 
 // sweepPieces removes pieces that belong to no blob, if the last of them was stored before a time.
-func (c *Conn) sweepPieces(ctx context.Context, subjects map[string]uint64, before time.Time) (removed int, err error) {
+func (c *Conn) sweepPieces(ctx context.Context, before time.Time) (removed int, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("sweep pieces of blobs: %w", err)
+		}
+	}()
+	subjects, err := c.blobSubjects(ctx, objectChunks("*"))
+	if err != nil || len(subjects) == 0 {
+		return 0, err
+	}
+	names, err := c.listBlobs(ctx, "") // after the pieces: what was completed meanwhile is complete
+	if err != nil {
+		return 0, err
+	}
+	for _, name := range names {
+		blob, err := c.describeBlob(ctx, name)
+		if err != nil && !errors.Is(err, errNotFound) && !errors.Is(err, errNoDescription) {
+			return 0, err
+		}
+		delete(subjects, objectChunks(blob.NUID))
+	}
 	for subject := range subjects {
 		last, err := c.leaderRead(ctx, streamBlobs, directRequest{LastFor: subject})
 		if errors.Is(err, errNotFound) || (err == nil && !last.Time.Before(before)) {
@@ -131,11 +156,11 @@ func (r references) name(ctx context.Context, blob string) (bool, error) {
 	if ref, _, _, ok := frameOfBlob(blob); ok {
 		return named(ctx, r.frames, ref, blob, r.c.blobsInFrames)
 	}
-	ref, ok := sessionOfTrace(blob)
-	if !ok {
-		ref, _, ok = ownerOfBody(blob, commandMark)
+	if ref, ok := sessionOfTrace(blob); ok { // one that is sent again may have a command since
+		names, err := r.c.blobsInCommands(ctx, ref)
+		return names[blob], err
 	}
-	if ok {
+	if ref, _, ok := ownerOfBody(blob, commandMark); ok {
 		return named(ctx, r.commands, ref, blob, r.c.blobsInCommands)
 	}
 	if ref, call, ok := ownerOfBody(blob, bodyMark); ok && validateCall(ref, call) == nil {
