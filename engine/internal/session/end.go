@@ -47,34 +47,49 @@ func (st *step) finishAbort() {
 	st.endTask(&schemas.TaskEnd{Status: schemas.StopAborted, Cause: "user"})
 }
 
-// gaveUp ends the task as failed for a reason of the engine's own. Nothing is left unpaired: what
-// runs is cancelled, and its outcome said to be unknown. A call that this owner has not taken up is
-// taken up to be cancelled: one that still waits for a toolrunner would start after the task's end.
+// gaveUp ends the task as failed for a reason of the engine's own, or as aborted if somebody has aborted
+// it. Nothing is left unpaired: what runs is cancelled, and its outcome said to be unknown. A call that
+// this owner has not taken up is taken up to be cancelled: one that still waits for a toolrunner would
+// start after the task's end.
 func (st *step) gaveUp(e GaveUp) {
-	t, message := st.Task, e.Message
+	t := st.Task
 	if t == nil || st.imports() {
 		return
 	}
 	st.waiting = false
-	why := &schemas.ErrorInfo{Kind: "engine", Message: message}
+	why := &schemas.ErrorInfo{Kind: "engine", Message: e.Message}
 	if r := t.Request; r != nil {
 		if r.Open {
-			st.do(StopModel{Request: r.ID})
-			st.closeSegment(schemas.StopFailed)
-			st.useIfAny(e.Lost, true)
-			st.emit(&schemas.RequestEnd{Status: schemas.StopFailed, ErrorMessage: message, Attempt: r.Attempt, ErrorInfo: why})
-			st.marks()
+			st.giveUpRequest(e, why)
 		}
 		for _, c := range r.Calls {
 			if c.running() {
 				st.startTool(c, true)
 				st.do(CancelTool{ToolCallID: c.ToolCallID})
 				st.toolEnded(ToolEnded{ToolCallID: c.ToolCallID, Attempt: c.Attempt, Result: schemas.ToolResult{
-					Output: "[" + message + "; the outcome of the call is unknown]", Appends: true, StopReason: schemas.StopFailed,
+					Output: "[" + e.Message + "; the outcome of the call is unknown]", Appends: true, StopReason: schemas.StopFailed,
 				}})
 			}
 		}
 	}
-	st.emit(&schemas.Abort{Reason: message})
+	if t.Aborting {
+		st.finishAbort()
+		return
+	}
+	st.emit(&schemas.Abort{Reason: e.Message})
 	st.endTask(&schemas.TaskEnd{Status: schemas.StopFailed, Cause: "engine", ErrorInfo: why})
+}
+
+// giveUpRequest ends the open request of a task that the engine gives up.
+func (st *step) giveUpRequest(e GaveUp, why *schemas.ErrorInfo) {
+	r := st.Task.Request
+	st.do(StopModel{Request: r.ID})
+	if st.Task.Aborting {
+		st.endAborted(e.Lost, true)
+		return
+	}
+	st.closeSegment(schemas.StopFailed)
+	st.useIfAny(e.Lost, true)
+	st.emit(&schemas.RequestEnd{Status: schemas.StopFailed, ErrorMessage: e.Message, Attempt: r.Attempt, ErrorInfo: why})
+	st.marks()
 }

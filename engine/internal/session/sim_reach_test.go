@@ -90,6 +90,8 @@ func (r *reachReader) read(m schemas.Message) {
 		_, image := p.(*schemas.ImageURL)
 		r.note(m.Given() && r.steering && image, "an image steers")
 		r.note(m.Given() && r.imported && image, "an image for an imported session")
+	case *schemas.ToolCallOutput:
+		r.note(r.aborting && strings.Contains(p.Output, gaveUpText), "given up while aborting")
 	case *schemas.ApprovalRequest:
 		r.asked = p.Rule != ""
 		r.note(r.asked, "asked by a rule")
@@ -222,7 +224,6 @@ func (r *reachReader) taskEnds(p *schemas.TaskEnd) {
 	r.note(p.Cause == schemas.CauseBudget && !r.begun && len(r.waits) > 0, "no budget for a queue")
 	r.note(p.Cause == schemas.CauseBudget && p.Status != schemas.StopCompleted && r.begun, "a budget ends the retries")
 	r.note(p.Cause == "engine" && len(r.waits) > 0, "given up with a queue")
-	r.note(p.Cause == "engine" && r.aborting, "given up while aborting")
 	r.note(r.imported && p.Cause == schemas.CauseDone, "a task of an imported session")
 	over := *r
 	*r = reachReader{seen: over.seen, waits: over.waits, aborted: over.aborted, deleting: over.deleting, imports: over.imports, imported: over.imported}

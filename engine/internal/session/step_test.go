@@ -65,6 +65,23 @@ func TestGaveUp(t *testing.T) {
 	p.output("c7-1", "late").expect() // nobody listens any more
 }
 
+// Somebody has aborted the task before the engine gives it up: that is how it ends.
+func TestGaveUpWhileAborting(t *testing.T) {
+	gaveUp := GaveUp{Message: "no more", Lost: schemas.TokenCounts{Output: 3, Total: 3}}
+	hel := []schemas.Payload{schemas.TextFragment(schemas.PhaseStart, ""), schemas.TextFragment(schemas.PhaseDelta, "hel")}
+	begun(t, schemas.ApproveAll).say(hel...).abort().do(gaveUp).expect(
+		"token_usage", "end aborted 1 0", "abort enough", "task aborted user", "-> stop model")
+	begun(t, schemas.ApproveAll).say(hel...).abort().lost(0).do(gaveUp).expect(
+		"token_usage", "end aborted 1 0", "abort enough", "task aborted user", "-> stop model")
+	begun(t, schemas.ApproveAll).call("look", "{}").ended(schemas.StopCompleted).abort().lost(0).do(gaveUp).expect(
+		"start", `delta "[no more; the outcome of the call is unknown]"`, "stop failed",
+		`output "[no more; the outcome of the call is unknown]" failed`, "abort enough", "task aborted user",
+		"-> tool c7-1 from 1.0", "-> cancel c7-1")
+	p := begun(t, schemas.ApproveAll).say(hel...)
+	p.command(schemas.Command{Type: schemas.CommandDelete, Delete: &schemas.DeleteBody{Force: true}})
+	p.do(gaveUp).expect("token_usage", "end aborted 1 0", "abort "+deletedReason, "task aborted user", "session_deleted", "-> stop model")
+}
+
 func TestRetryDelay(t *testing.T) {
 	for _, tt := range []struct {
 		attempt     int

@@ -79,4 +79,18 @@ func TestAbortSettlesCallsThatWereHeldBack(t *testing.T) {
 	if got := len(p.effects("-> cancel")); got != 4 {
 		t.Errorf("%d calls are cancelled", got)
 	}
+	p.ended(schemas.StopAborted).expect("end aborted 1 0")
+	for n, id := range []string{"c7-4", "c7-1", "c7-3", "c7-2"} {
+		p.do(ToolEnded{ToolCallID: id, Attempt: 1, Result: schemas.ToolResult{Output: "[no]", Appends: true, StopReason: schemas.StopAborted}})
+		want := []string{"start", `delta "[no]"`, "stop aborted", `output "[no]" aborted`}
+		if n == 3 {
+			want = append(want, "abort enough", "task aborted user")
+		}
+		p.expect(want...)
+	}
+	p.task()
+	input := p.s.Context
+	if block, _ := input[0].Payload.(*schemas.Text); len(input) != 2 || block == nil || strings.Count(block.Text, "[tool_call_output ") != 4 {
+		t.Errorf("the next input %+v", input)
+	}
 }
