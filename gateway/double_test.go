@@ -44,7 +44,7 @@ type double struct {
 	wanted   bus.SessionsArgs     // what the last question for sessions wanted
 }
 
-// refuse makes questions fail.
+// refuse makes questions fail, once which returns; it is called by several goroutines.
 func (d *double) refuse(which func(bus.Query) bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -321,9 +321,9 @@ func (s *owned) seen(prompts bool) []string {
 // answer answers questions from what the sessions hold.
 func (d *double) answer(_ context.Context, q bus.Query) (any, error) {
 	d.mu.Lock()
-	refused := d.refused != nil && d.refused(q)
+	refused := d.refused
 	d.mu.Unlock()
-	if refused {
+	if refused != nil && refused(q) {
 		return nil, errors.New("refused by the test")
 	}
 	if q.Op == bus.QuerySessions {

@@ -29,11 +29,10 @@ type projectHub struct {
 	epoch   string        // of the ids: they mean nothing to another hub
 
 	begun, done chan struct{}
-	hints       chan struct{} // one is there when there is something to ask
+	hints       *hints
 
 	mu struct {
 		sync.Mutex
-		hinted  map[string]hint // by session
 		told    map[string]word // what was told of each last
 		ring    [][]byte        // events
 		size    int             // of the ring
@@ -56,26 +55,15 @@ func (w word) news(told word) bool {
 	return told != last && (w.at > told.at || w.at == told.at && w.gone != told.gone)
 }
 
-// hint says why to ask for a session.
-type hint struct {
-	log     uint64 // a recorded frame that the answer must have seen
-	look    bool   // something was missed: look first what there is
-	deleted bool
-}
-
-func (h hint) merge(o hint) hint {
-	return hint{log: max(h.log, o.log), look: h.look || o.look, deleted: h.deleted || o.deleted}
-}
-
 // maxTold bounds what is remembered of sessions; a session that is forgotten is told of again.
 const maxTold = 8192
 
 func newProjectHub(g *Gateway) *projectHub {
 	h := &projectHub{
 		conn: g.conn, log: g.log, project: g.o.Project, wait: g.o.QueryWait, limit: g.o.RingBytes,
-		epoch: randomID()[:8], begun: make(chan struct{}), done: make(chan struct{}), hints: make(chan struct{}, 1),
+		epoch: randomID()[:8], begun: make(chan struct{}), done: make(chan struct{}), hints: newHints(),
 	}
-	h.mu.hinted, h.mu.told = map[string]hint{}, map[string]word{}
+	h.mu.told = map[string]word{}
 	h.mu.changed = make(chan struct{})
 	return h
 }
@@ -159,45 +147,47 @@ func (h *projectHub) tail(e bus.TailEvent) {
 }
 
 func (h *projectHub) hint(session string, why hint) {
-	h.mu.Lock()
-	h.mu.hinted[session] = h.mu.hinted[session].merge(why)
-	h.mu.Unlock()
-	select {
-	case h.hints <- struct{}{}:
-	default:
+	if !h.hints.add(session, why, time.Now()) {
+		h.lost()
 	}
 }
 
 // askers bounds how many questions are asked at once.
 const askers = 8
 
-// ask asks for each session that there is a hint of, until ctx ends.
+// ask asks for each session that there is a hint of, until ctx ends. Watchers are told to look for
+// themselves at one that can't be asked about.
 func (h *projectHub) ask(ctx context.Context) {
-	for {
-		select {
-		case <-h.hints:
-		case <-ctx.Done():
-			return
+	var workers errgroup.Group
+	workers.SetLimit(askers)
+	defer func() { _ = workers.Wait() }() // none of them fails
+	for ctx.Err() == nil {
+		next, wait := h.hints.take(time.Now())
+		if next == nil {
+			h.awaitHints(ctx, wait)
+			continue
 		}
-		h.mu.Lock()
-		hinted := h.mu.hinted
-		h.mu.hinted = map[string]hint{}
-		h.mu.Unlock()
-		var group errgroup.Group
-		group.SetLimit(askers)
-		for session, why := range hinted {
-			group.Go(func() error {
-				err := h.look(ctx, session, why)
-				if err != nil {
-					h.hint(session, why) // again, later
-				}
-				return err
-			})
-		}
-		if err := group.Wait(); err != nil && ctx.Err() == nil {
-			h.log.Warn().Err(err).Msg("how a session stands can't be told for now")
-			pause(ctx, followAgainAfter)
-		}
+		workers.Go(func() error {
+			err := h.look(ctx, next.session, next.why)
+			if err != nil && ctx.Err() == nil {
+				h.log.Warn().Err(err).Str("session", next.session).Msg("how a session stands can't be told for now")
+			}
+			if !h.hints.done(next, err == nil, time.Now()) {
+				h.lost()
+			}
+			return nil
+		})
+	}
+}
+
+// awaitHints waits for more hints, or for a time.
+func (h *projectHub) awaitHints(ctx context.Context, wait time.Duration) {
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-h.hints.more:
+	case <-timer.C:
+	case <-ctx.Done():
 	}
 }
 
