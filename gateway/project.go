@@ -74,14 +74,10 @@ func (h *projectHub) run(ctx context.Context) {
 	var asking sync.WaitGroup
 	asking.Go(func() { h.ask(ctx) })
 	defer asking.Wait()
-	for first := true; ctx.Err() == nil; first = false {
+	for ctx.Err() == nil {
 		feed, err := h.conn.ListenProject(ctx, h.project)
 		if err == nil {
-			if first {
-				close(h.begun)
-			} else {
-				h.lost()
-			}
+			h.listening()
 			err = h.listen(ctx, feed)
 			feed.Close()
 		}
@@ -89,6 +85,17 @@ func (h *projectHub) run(ctx context.Context) {
 			h.log.Warn().Err(err).Msg("the project can't be followed for now")
 			pause(ctx, followAgainAfter)
 		}
+	}
+}
+
+// listening notes that a feed is open: the first one begins the hub, however many could not be opened
+// before; between it and another something may have been missed.
+func (h *projectHub) listening() {
+	select {
+	case <-h.begun:
+		h.lost()
+	default:
+		close(h.begun)
 	}
 }
 

@@ -216,6 +216,23 @@ func TestProjectRing(t *testing.T) {
 	}
 }
 
+// The first feed that opens begins the hub, and tells of no loss; each one after it does.
+func TestProjectBeginsWithItsFirstFeed(t *testing.T) {
+	h := &projectHub{limit: 1 << 10, epoch: "e", begun: make(chan struct{})}
+	h.mu.changed = make(chan struct{})
+	for feed := range uint64(3) {
+		h.listening()
+		if h.mu.last != feed {
+			t.Errorf("feed %d: %d losses are told", feed+1, h.mu.last)
+		}
+		select {
+		case <-h.begun:
+		default:
+			t.Fatalf("feed %d: it has not begun", feed+1)
+		}
+	}
+}
+
 // How a session stands at a sequence is told once, and what is older never.
 func TestProjectTellsOnce(t *testing.T) {
 	h := &projectHub{limit: 1 << 10, epoch: "e"}
