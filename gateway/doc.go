@@ -24,7 +24,8 @@
 //	replay.go     what a watcher missed, read from the broker
 //	sse.go        the wire format and the deadlines of writes
 //	hub.go        one per watched session: follows it and fans out
-//	project.go    one for the project: how its sessions stand; projectstream.go: who watches that
+//	project.go    one for the project: how its sessions stand; hints.go: which of them to ask about next;
+//	              projectstream.go: who watches that
 //	moment.go     what watchers and /messages take from a hub
 //	hubs.go       which hubs there are; their beginning and end
 //	ring.go       the encoded frames that a hub keeps
