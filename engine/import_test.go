@@ -3,6 +3,7 @@ package engine
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -307,9 +308,55 @@ func TestImportIsRefused(t *testing.T) {
 		}
 	}
 	h.create("shell/demo", schemas.ApproveAll)
-	if o := h.send(h.imports("s", "import", meta)); o.Code != schemas.CodeSessionExists {
+	onto := h.imports("s", "import", meta)
+	if o := h.send(onto); o.Code != schemas.CodeSessionExists {
 		t.Errorf("onto a session that exists: %+v", o)
 	}
+	h.dropped("of an import onto a session that exists", onto)
+	h.delete("delete", false)
+	onto = h.imports("s", "late", append(meta, "\n"))
+	if o := h.send(onto); o.Code != schemas.CodeDeleted {
+		t.Errorf("onto one that was deleted: %+v", o)
+	}
+	h.dropped("of an import onto one that was deleted", onto)
+}
+
+// dropped waits until the trace of an import is gone.
+func (h *house) dropped(which string, c schemas.Command) {
+	h.t.Helper()
+	h.eventually("the trace "+which+" stays", func() bool {
+		_, err := h.conn.ReadTrace(context.Background(), c.Session, c.Import.Trace)
+		return errors.Is(err, bus.ErrBlobMissing)
+	})
+}
+
+// A repeat that is refused takes no trace away that another import of the same is about to read.
+func TestRefusalLeavesTheTraceOfAnother(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, bustest.Listening(t), nil)
+	e, w := h.wired("e1")
+	h.stops(e)
+	trace := longTrace(t, 700)
+	frame := w.hold("braid.p.session.", `"step 400.`)
+	first := h.imports("s", "import", trace)
+	h.post(first)
+	frame.wait()
+	second := h.imports("s", "second", trace)
+	if second.Import.Trace != first.Import.Trace {
+		t.Fatal("the traces differ")
+	}
+	h.post(second)
+	if _, err := h.conn.ReadTrace(context.Background(), first.Session, first.Import.Trace); err != nil {
+		t.Errorf("in the middle of the import: %v", err)
+	}
+	frame.release()
+	h.follow(func(m schemas.Message) bool {
+		p, ok := m.Payload.(*schemas.CommandOutcome)
+		return ok && p.CommandID == "second"
+	})
+	h.once("import", schemas.CodeApplied)
+	h.once("second", schemas.CodeSessionExists)
+	h.dropped("of both", second)
 }
 
 // Commands, settings, failures and tokens of an imported trace are history: commands of the same

@@ -158,9 +158,24 @@ func (e *Engine) refuse(ctx context.Context, w bus.WakeUp, reason *schemas.Error
 		if err := e.conn.Reply(c, o); err != nil {
 			e.log.Debug().Err(err).Msg("reply")
 		}
+		e.dropOutside(ctx, c)
 	}
 	if err := e.conn.Ack(ctx, w); err != nil {
 		e.log.Debug().Err(err).Msg("acknowledge")
+	}
+}
+
+// dropOutside removes what is kept outside of a command that is refused without a record. What stays a
+// sweep removes.
+func (e *Engine) dropOutside(ctx context.Context, c bus.StoredCommand) {
+	if c.KeptOutside() {
+		e.conn.DropBody(ctx, c)
+	}
+	if c.Import == nil {
+		return
+	}
+	if err := e.conn.DropTrace(ctx, c.Session, c.Import.Trace); err != nil && ctx.Err() == nil {
+		e.log.Debug().Err(err).Msg("the trace of a refused import stays among the blobs")
 	}
 }
 

@@ -366,15 +366,15 @@ func (c *toolCall) awaitEnd(ctx context.Context, rec schemas.ToolRecord) (schema
 	}
 }
 
-// maxAttempts is how often a call is started that may run more than once: what one toolrunner
+// maxToolAttempts is how often a call is started that may run more than once: what one toolrunner
 // after the other is lost with does not get better.
-const maxAttempts = 3
+const maxToolAttempts = 3
 
 // lost settles a call whose toolrunner is gone: again if it may run twice, else as failed with
 // its outcome unknown.
 func (c *toolCall) lost(ctx context.Context, rec schemas.ToolRecord) (schemas.ToolRecord, error) {
 	c.r.log.Warn().Str("call", c.id()).Str("toolrunner", rec.Toolrunner).Msg("a toolrunner was lost with a call")
-	if c.start.Definition.Retry == schemas.RetrySafe && rec.Attempt < maxAttempts {
+	if c.start.Definition.Retry == schemas.RetrySafe && rec.Attempt < maxToolAttempts {
 		return c.write(ctx, rec.Sequence, schemas.ToolRecord{State: schemas.RecordQueued, Attempt: rec.Attempt + 1})
 	}
 	return c.give(ctx, rec, schemas.StopFailed, "the toolrunner was lost after it had started the call; whether the call took effect is unknown")

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"time"
 
+	"braid/bus"
 	"braid/schemas"
 )
 
@@ -49,6 +50,11 @@ func (g *Gateway) importSession(w http.ResponseWriter, r *http.Request) error {
 	if err := cmd.Validate(); err != nil {
 		return err // before a large body is read
 	}
+	if values.Get("id") != "" || given {
+		if err := g.refuseImport(r.Context(), ref, given); err != nil {
+			return err
+		}
+	}
 	if err := http.NewResponseController(w).SetReadDeadline(time.Now().Add(traceArrive)); err != nil {
 		g.log.Debug().Err(err).Msg("an import gets no more time than any request")
 	}
@@ -72,6 +78,28 @@ func (g *Gateway) importSession(w http.ResponseWriter, r *http.Request) error {
 	}
 	w.Header().Set("Location", "/v1/sessions/"+ref.ID)
 	writeJSON(w, http.StatusCreated, importedView{id, g.created(r, ref, createRequest{Model: cmd.Import.Model, Agent: cmd.Import.Agent}, outcome.Log), trace.messages})
+	return nil
+}
+
+// refuseImport says, before a large body is read, that there can be no session of that name any more: it
+// is there or was deleted. What may be the repeat of an import is let through, since that one may have
+// made the session; so is what nobody can tell now: the session's owner will.
+func (g *Gateway) refuseImport(ctx context.Context, ref schemas.SessionRef, repeat bool) error {
+	ctx, cancel := context.WithTimeout(ctx, g.o.QueryWait)
+	defer cancel()
+	claim, found, err := g.conn.LastClaim(ctx, ref)
+	switch {
+	case err != nil || !found:
+		return nil //nolint:nilerr // see above
+	case claim.State == bus.ClaimDeleted:
+		return schemas.Errorf(schemas.CodeDeleted, "session %s was deleted", ref.ID)
+	case repeat:
+		return nil
+	}
+	// One of which the import failed runs on nothing.
+	if info, err := describe(ctx, g.conn, ref); err == nil && info.Model != "" {
+		return schemas.Errorf(schemas.CodeSessionExists, "session %s exists already", ref.ID)
+	}
 	return nil
 }
 

@@ -80,3 +80,31 @@ func TestImport(t *testing.T) {
 		t.Errorf("PUT: %d", a.status)
 	}
 }
+
+// Under a name that is taken, or was, nothing is imported, and the trace is not even read.
+func TestImportUnderATakenName(t *testing.T) {
+	w := newWorld(t)
+	w.engine.open("there")
+	ref := schemas.SessionRef{Project: "default", ID: "gone"}
+	w.engine.own(ref)
+	if err := w.conn.DeleteSession(testContext(t), ref, "double"); err != nil {
+		t.Fatal(err)
+	}
+	const wrong = "no trace" // which would be said of it
+	for _, row := range []struct {
+		name, id string
+		edits    []edit
+		code     schemas.Code
+	}{
+		{"of a session that is there", "there", nil, schemas.CodeSessionExists},
+		{"of one that was deleted", "gone", nil, schemas.CodeDeleted},
+		{"of one that was deleted, maybe again", "gone", []edit{header(headerIdempotency, "k")}, schemas.CodeDeleted},
+		{"of one that this may have made", "there", []edit{header(headerIdempotency, "k")}, schemas.CodeInvalid},
+		{"of none", "new", nil, schemas.CodeInvalid},
+	} {
+		a := w.do("POST", "/v1/sessions/import?id="+row.id, wrong, append(row.edits, ndjson)...)
+		if got := a.problem(t).Code; got != row.code {
+			t.Errorf("the name %s: %s, want %s", row.name, got, row.code)
+		}
+	}
+}

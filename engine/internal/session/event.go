@@ -116,7 +116,7 @@ type (
 		Settings *schemas.SessionMeta
 		From     int
 	}
-	// DropTrace: the trace is in the log, or never will be.
+	// DropTrace: the trace is in the log, or never will be: nobody reads it any more.
 	DropTrace struct{ Trace string }
 	// ListTools asks which tools there are; the answer is [ToolsListed].
 	ListTools struct{}
