@@ -24,7 +24,9 @@ type Transport interface {
 	// importTrace is send for a command that makes a session of a trace.
 	importTrace(ctx context.Context, cmd schemas.Command, trace []byte) error
 	info(ctx context.Context, id string) (Info, error)
-	sessions(ctx context.Context, cursor string) (sessionsPage, error)
+	sessions(ctx context.Context, o SessionsOptions, cursor string) (sessionsPage, error)
+	models(ctx context.Context) (bus.ModelList, error)
+	tools(ctx context.Context) (ToolList, error)
 	history(ctx context.Context, id, after string) (historyPage, error)
 	export(ctx context.Context, id string, w io.Writer) error
 	// watch is one connection, from after w's cursor on, until it breaks: the last element is an
@@ -55,7 +57,7 @@ func (c *Client) Close() { c.transport.close() }
 
 // Ping asks once, without trying again, whether the project's sessions can be reached.
 func (c *Client) Ping(ctx context.Context) error {
-	if _, err := c.transport.sessions(ctx, ""); err != nil {
+	if _, err := c.transport.sessions(ctx, SessionsOptions{}, ""); err != nil {
 		return failure(ctx, err)
 	}
 	return nil
@@ -90,27 +92,6 @@ func (c *Client) newSession(asked, key string) *Session {
 // Session is a handle on the session of that id. It asks nobody whether there is one.
 func (c *Client) Session(id string) *Session { return &Session{client: c, id: id} }
 
-// Sessions lists the project's sessions, in the server's order. The list ends at the first error.
-func (c *Client) Sessions(ctx context.Context) iter.Seq2[Info, error] {
-	return func(yield func(Info, error) bool) {
-		for cursor := ""; ; {
-			page, err := retry(ctx, c.pauses, func() (sessionsPage, error) { return c.transport.sessions(ctx, cursor) })
-			if err != nil {
-				yield(Info{}, err)
-				return
-			}
-			for _, info := range page.Sessions {
-				if !yield(info, nil) {
-					return
-				}
-			}
-			if cursor = page.Next; cursor == "" {
-				return
-			}
-		}
-	}
-}
-
 // Info describes a session.
 type Info struct {
 	ID string `json:"id"`
@@ -139,11 +120,6 @@ type Info struct {
 	// Pending are the tool calls that wait for a person, Queue the tasks that wait for their turn.
 	Pending []bus.PendingApproval `json:"pending"`
 	Queue   []bus.QueuedTask      `json:"queue"`
-}
-
-type sessionsPage struct {
-	Sessions []Info `json:"sessions"`
-	Next     string `json:"next"` // empty on the last page
 }
 
 // pauses say how long it is worth trying again, and how often.

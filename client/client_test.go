@@ -38,7 +38,7 @@ func TestRun(t *testing.T) {
 			t.Errorf("got %+v %v", info, err)
 		}
 		found := false
-		for info, err := range c.Sessions(testContext(t)) {
+		for info, err := range c.Sessions(testContext(t), client.SessionsOptions{}) {
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -56,6 +56,7 @@
 //	event.go      what watching gives
 //	watch.go      one range over many connections
 //	history.go    what is recorded
+//	project.go    lists: sessions, models, tools
 //	import.go     sessions made of traces
 //	http.go, httpwatch.go, sse.go        over HTTP
 //	nats.go, natswatch.go, natsturns.go  over the broker

@@ -134,15 +134,6 @@ func (t *httpTransport) info(ctx context.Context, id string) (Info, error) {
 	return answer.Session, err
 }
 
-func (t *httpTransport) sessions(ctx context.Context, cursor string) (sessionsPage, error) {
-	var page sessionsPage
-	path := "/v1/sessions"
-	if cursor != "" {
-		path += "?cursor=" + url.QueryEscape(cursor)
-	}
-	return page, t.call(ctx, route{http.MethodGet, path, nil}, nil, &page)
-}
-
 func (t *httpTransport) history(ctx context.Context, id, after string) (historyPage, error) {
 	var page historyPage
 	path := "/v1/sessions/" + id + "/messages"

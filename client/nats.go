@@ -125,20 +125,6 @@ func stateOf(i bus.SessionInfo) string {
 	return "running"
 }
 
-func (t *natsTransport) sessions(ctx context.Context, cursor string) (sessionsPage, error) {
-	ctx, cancel := context.WithTimeout(ctx, queryWait)
-	defer cancel()
-	found, err := t.conn.AskSessions(ctx, t.project, bus.SessionsArgs{Limit: pageSize, Cursor: cursor})
-	if err != nil {
-		return sessionsPage{}, fmt.Errorf("list the sessions: %w", err)
-	}
-	page := sessionsPage{Next: found.Next}
-	for _, info := range found.Sessions {
-		page.Sessions = append(page.Sessions, infoOf(info))
-	}
-	return page, nil
-}
-
 func (t *natsTransport) history(ctx context.Context, id, after string) (historyPage, error) {
 	ref := t.ref(id)
 	at, err := parseTurnCursor(after)

@@ -1,0 +1,152 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"net/http"
+	"net/url"
+	"time"
+
+	"braid/bus"
+	"braid/schemas"
+)
+
+// This file is what can be asked of a project as a whole.
+
+// SessionsOptions say which sessions are wanted; what is empty does not narrow them.
+type SessionsOptions struct {
+	// State is idle, running or waiting (for a person).
+	State string
+	Agent string
+	// Model is the "provider/model" that they were made for.
+	Model string
+	// CreatedSince and CreatedUntil are when they were made, the first included, the second not.
+	CreatedSince, CreatedUntil time.Time
+}
+
+// args is what a page is asked for with; limit 0 leaves it to the server.
+func (o SessionsOptions) args(limit int, cursor string) bus.SessionsArgs {
+	return bus.SessionsArgs{
+		Limit: limit, Cursor: cursor, State: o.State, Agent: o.Agent, Model: o.Model,
+		CreatedSince: wireTime(o.CreatedSince), CreatedUntil: wireTime(o.CreatedUntil),
+	}
+}
+
+func wireTime(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format(time.RFC3339Nano)
+}
+
+type sessionsPage struct {
+	Sessions []Info `json:"sessions"`
+	Next     string `json:"next"` // empty on the last page
+}
+
+// Sessions lists the project's sessions, those with the latest activity first. The list ends at the
+// first error.
+func (c *Client) Sessions(ctx context.Context, o SessionsOptions) iter.Seq2[Info, error] {
+	return func(yield func(Info, error) bool) {
+		for cursor := ""; ; {
+			page, err := retry(ctx, c.pauses, func() (sessionsPage, error) { return c.transport.sessions(ctx, o, cursor) })
+			if err != nil {
+				yield(Info{}, err)
+				return
+			}
+			for _, info := range page.Sessions {
+				if !yield(info, nil) {
+					return
+				}
+			}
+			if cursor = page.Next; cursor == "" {
+				return
+			}
+		}
+	}
+}
+
+// Models tells what sessions can run on, as far as the engine knows that answers.
+func (c *Client) Models(ctx context.Context) (bus.ModelList, error) {
+	return retry(ctx, c.pauses, func() (bus.ModelList, error) { return c.transport.models(ctx) })
+}
+
+// ToolList are the tools that a project's sessions have now.
+type ToolList struct {
+	Tools []schemas.ToolDefinition `json:"tools"`
+	// Conflicts are tools that toolrunners define differently.
+	Conflicts []ToolConflict `json:"conflicts"`
+}
+
+// ToolConflict is a tool that two toolrunners define differently: Used and Ignored name them.
+type ToolConflict struct {
+	Tool    string `json:"tool"`
+	Used    string `json:"used"`
+	Ignored string `json:"ignored"`
+}
+
+// Tools lists the tools that toolrunners offer now.
+func (c *Client) Tools(ctx context.Context) (ToolList, error) {
+	return retry(ctx, c.pauses, func() (ToolList, error) { return c.transport.tools(ctx) })
+}
+
+func (t *httpTransport) sessions(ctx context.Context, o SessionsOptions, cursor string) (sessionsPage, error) {
+	query, args := url.Values{}, o.args(0, cursor)
+	for name, value := range map[string]string{
+		"cursor": args.Cursor, "state": args.State, "agent": args.Agent, "model": args.Model,
+		"created_since": args.CreatedSince, "created_until": args.CreatedUntil,
+	} {
+		if value != "" {
+			query.Set(name, value)
+		}
+	}
+	var page sessionsPage
+	return page, t.call(ctx, route{http.MethodGet, "/v1/sessions?" + query.Encode(), nil}, nil, &page)
+}
+
+func (t *httpTransport) models(ctx context.Context) (list bus.ModelList, err error) {
+	return list, t.call(ctx, route{http.MethodGet, "/v1/models", nil}, nil, &list)
+}
+
+func (t *httpTransport) tools(ctx context.Context) (list ToolList, err error) {
+	return list, t.call(ctx, route{http.MethodGet, "/v1/tools", nil}, nil, &list)
+}
+
+func (t *natsTransport) sessions(ctx context.Context, o SessionsOptions, cursor string) (sessionsPage, error) {
+	ctx, cancel := context.WithTimeout(ctx, queryWait)
+	defer cancel()
+	found, err := t.conn.AskSessions(ctx, t.project, o.args(pageSize, cursor))
+	if err != nil {
+		return sessionsPage{}, fmt.Errorf("list the sessions: %w", err)
+	}
+	page := sessionsPage{Next: found.Next}
+	for _, info := range found.Sessions {
+		page.Sessions = append(page.Sessions, infoOf(info))
+	}
+	return page, nil
+}
+
+func (t *natsTransport) models(ctx context.Context) (bus.ModelList, error) {
+	ctx, cancel := context.WithTimeout(ctx, queryWait)
+	defer cancel()
+	list, err := t.conn.AskModels(ctx, t.project)
+	if err != nil {
+		return list, fmt.Errorf("list the models: %w", err)
+	}
+	return list, nil
+}
+
+func (t *natsTransport) tools(ctx context.Context) (ToolList, error) {
+	ctx, cancel := context.WithTimeout(ctx, queryWait)
+	defer cancel()
+	tools, conflicts, err := t.conn.Tools(ctx, t.project, nil)
+	if err != nil {
+		return ToolList{}, fmt.Errorf("list the tools: %w", err)
+	}
+	list := ToolList{Tools: tools}
+	for _, c := range conflicts {
+		list.Conflicts = append(list.Conflicts, ToolConflict{Tool: c.Name, Used: c.Used, Ignored: c.Ignored})
+	}
+	return list, nil
+}
