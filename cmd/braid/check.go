@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -16,14 +17,15 @@ import (
 
 func checkCommand() *cobra.Command {
 	var view string
-	var middle bool
+	var middle, json bool
 	cmd := &cobra.Command{
-		Use:   "check [--view stream|feed|recorded] [FILE|-]",
+		Use:   "check [--view stream|feed|recorded] [--json] [FILE|-]",
 		Short: "Check that a session's messages keep every guarantee",
 		Long: "Reads messages, one JSON envelope a line or an event stream as the gateway sends it, and\n" +
 			"reports every broken guarantee with its place. Exit code 1 if there is one.\n\n" +
 			"Views: stream is what watchers see, feed everything the session stored, recorded a trace.",
-		Args: cobra.MaximumNArgs(1),
+		Example: "  braid check --view recorded saved.jsonl\n  braid run --json '$ date' | braid check",
+		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			v, err := parseView(view)
 			if err != nil {
@@ -38,11 +40,12 @@ func checkCommand() *cobra.Command {
 			if middle {
 				opts = append(opts, schemas.FromMiddle())
 			}
-			return check(in, cmd.OutOrStdout(), schemas.NewChecker(v, opts...))
+			return check(in, checkReport{cmd.OutOrStdout(), json}, schemas.NewChecker(v, opts...))
 		},
 	}
 	cmd.Flags().StringVar(&view, "view", "stream", "what the messages are: stream, feed or recorded")
 	cmd.Flags().BoolVar(&middle, "from-middle", false, "the messages begin in the middle of a session")
+	cmd.Flags().BoolVar(&json, "json", false, "print each broken guarantee, and at the end how many, as a JSON object")
 	return cmd
 }
 
@@ -58,18 +61,56 @@ func parseView(s string) (schemas.View, error) {
 	return 0, cli.Usage("--view must be stream, feed or recorded, not %q", s)
 }
 
+// checkReport is where what a check finds is told.
+type checkReport struct {
+	out  io.Writer
+	json bool
+}
+
+// violation is a broken guarantee as programs are told of it.
+type violation struct {
+	schemas.Position
+	Rule   schemas.RuleName `json:"rule"`
+	Detail string           `json:"detail"`
+}
+
+func (r checkReport) violation(v schemas.Violation) error {
+	if r.json {
+		return printObject(r.out, violation{v.Position, v.Rule, v.Detail})
+	}
+	_, err := fmt.Fprintln(r.out, v)
+	return err
+}
+
+// end tells how many messages there were. That guarantees are broken is an error.
+func (r checkReport) end(messages, violations int) error {
+	switch {
+	case r.json:
+		if err := printObject(r.out, map[string]int{"messages": messages, "violations": violations}); err != nil {
+			return err
+		}
+	case violations == 0:
+		fmt.Fprintf(r.out, "%d messages, no violation\n", messages)
+	}
+	if violations > 0 {
+		return fmt.Errorf("%d violations in %d messages", violations, messages)
+	}
+	return nil
+}
+
 // maxLine bounds a line of input, in bytes.
 const maxLine = 64 << 20
 
-// check feeds every message to the checker and prints the violations.
-func check(in io.Reader, out io.Writer, checker *schemas.Checker) error {
+// check feeds every message to the checker and reports the violations.
+func check(in io.Reader, out checkReport, checker *schemas.Checker) error {
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, maxLine)
 	messages, violations := 0, 0
+	var failed error
 	report := func(vs []schemas.Violation) {
 		for _, v := range vs {
 			violations++
-			fmt.Fprintln(out, v)
+			failed = errors.Join(failed, out.violation(v))
 		}
 	}
 	// Without ids of their own all messages count as one frame: what must share a frame can't be
@@ -107,9 +148,5 @@ func check(in io.Reader, out io.Writer, checker *schemas.Checker) error {
 		return fmt.Errorf("read: %w", err)
 	}
 	report(checker.Finish())
-	if violations > 0 {
-		return fmt.Errorf("%d violations in %d messages", violations, messages)
-	}
-	fmt.Fprintf(out, "%d messages, no violation\n", messages)
-	return nil
+	return errors.Join(failed, out.end(messages, violations))
 }

@@ -28,10 +28,12 @@ func configCommand() *cobra.Command {
 // configOf prints the settings of one command.
 func configOf(section string, register func(*pflag.FlagSet)) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   section,
-		Short: "Print the settings of " + section,
-		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cli.InForce(cmd, cmd.OutOrStdout()) },
+		Use:     section,
+		Short:   "Print the settings of " + section,
+		Long:    "Prints what " + section + " would run with, given these flags, this environment and this file.",
+		Example: "  braid config " + section + " --config braid.yaml",
+		Args:    cobra.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return cli.InForce(cmd, cmd.OutOrStdout()) },
 	}
 	register(cmd.Flags())
 	cli.Configure(cmd, section)

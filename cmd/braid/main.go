@@ -20,14 +20,21 @@ func main() {
 
 // run executes one command line and returns the exit code: 0 done, 1 not, 2 usage.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	root := newRoot()
+	root.SetIn(stdin)
+	return cli.Execute(ctx, root, args, os.Environ(), stdout, stderr)
+}
+
+func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "braid",
 		Short: "Run LLM agents whose sessions survive their machines",
 		Long: "Braid runs LLM agents on a message broker: one ordered stream a session, tools on any\n" +
-			"machine, and nothing lost when a process dies.",
+			"machine, and nothing lost when a process dies.\n\n" +
+			"Commands work on the server that --server or BRAID_SERVER names. Without one they do everything in\n" +
+			"this process, on a data directory that is kept. --json prints one JSON object a line.",
+		Example: "  braid run --approve allow-all '$ date'\n  braid dev",
 	}
-	root.SetIn(stdin)
-	root.AddCommand(devCommand(), runCommand(), traceCommand(), checkCommand(), configCommand())
-	root.CompletionOptions.HiddenDefaultCmd = true
-	return cli.Execute(ctx, root, args, os.Environ(), stdout, stderr)
+	addCommands(root)
+	return root
 }

@@ -21,12 +21,31 @@ type place struct {
 }
 
 func (p *place) register(flags *pflag.FlagSet) {
-	p.stack.Register(flags, "2s")
 	p.server.register(flags)
-	p.logs.Register(flags)
-	if f := flags.Lookup("log-level"); f != nil {
-		f.DefValue, p.logs.Level = "warn", "warn"
+	inProcess := pflag.NewFlagSet("", pflag.ContinueOnError)
+	p.stack.Register(inProcess, "2s")
+	p.logs.Register(inProcess)
+	inProcess.Lookup("log-level").DefValue, p.logs.Level = "warn", "warn"
+	addFlags(flags, inProcess, helpInProcess)
+}
+
+// onPlace makes a command of what is done with a client: it gets the flags that say where.
+func onPlace(cmd *cobra.Command, do func(cmd *cobra.Command, c *client.Client, args []string) error) *cobra.Command {
+	var p place
+	p.register(cmd.Flags())
+	cli.Configure(cmd, cli.SectionRun)
+	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
+		if err := p.check(cmd.Flags()); err != nil {
+			return err
+		}
+		c, leave, err := p.reach(cmd.Context(), cmd.ErrOrStderr())
+		if err != nil {
+			return err
+		}
+		defer cli.Close(&err, leave)
+		return do(cmd, c, args)
 	}
+	return cmd
 }
 
 // check refuses what was asked of an engine that there will not be. A file may say it for engines.

@@ -16,7 +16,11 @@ import (
 // This file is "braid trace export"; the import is in traceimport.go.
 
 func traceCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "trace", Short: "Export and import traces"}
+	cmd := &cobra.Command{
+		Use: "trace", Short: "Export and import traces",
+		Long:    "A trace is all that a session recorded, in its order: messages, decisions, requests, usage.",
+		Example: "  braid trace export 3f0c9a1e > saved.jsonl\n  braid trace import saved.jsonl",
+	}
 	cmd.AddCommand(traceExportCommand(), traceImportCommand())
 	return cmd
 }
@@ -26,10 +30,11 @@ func traceExportCommand() *cobra.Command {
 	var server serverFlags
 	var project string
 	cmd := &cobra.Command{
-		Use:   "export ID",
-		Short: "Print a session's trace as JSON Lines",
-		Long:  "Prints a session's recorded messages, one envelope a line: from a server, or from a data\ndirectory that no process uses.",
-		Args:  cobra.ExactArgs(1),
+		Use:     "export ID",
+		Short:   "Print a session's trace as JSON Lines",
+		Long:    "Prints a session's recorded messages, one envelope a line: from a server, or from a data\ndirectory that no process uses.",
+		Example: "  braid trace export 3f0c9a1e | braid check --view recorded",
+		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			if err := schemas.ValidateName("session", args[0]); err != nil {
 				return cli.Usage("%v", err)
@@ -53,6 +58,7 @@ func traceExportCommand() *cobra.Command {
 	server.register(cmd.Flags())
 	o.RegisterData(cmd.Flags())
 	cli.Configure(cmd, cli.SectionRun)
+	cmd.ValidArgsFunction = firstArgument(sessionIDs)
 	cmd.Flags().StringVar(&project, "project", "default", "project of the session, with --data")
 	return cmd
 }

@@ -25,7 +25,8 @@ func traceImportCommand() *cobra.Command {
 		Long: "Makes a session of a trace, JSON Lines, that can go on like any other: on a server, or in a data\n" +
 			"directory that no process uses. Prints the session's id. What is left out is as the trace has it;\n" +
 			"the approval mode is not taken from the trace.",
-		Args: cobra.MaximumNArgs(1),
+		Example: "  braid trace import --model shell/demo saved.jsonl",
+		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			if err := o.check(cmd.Flags()); err != nil {
 				return err

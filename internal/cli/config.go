@@ -70,8 +70,9 @@ func Source(f *pflag.Flag) string {
 	return sourceDefault
 }
 
-// resolve gives the flags that are not on the command line what environment and file say.
-func resolve(cmd *cobra.Command, environ []string) error {
+// Resolve gives the flags that are not on the command line what environment and file say. [Execute]
+// does so; what runs without, to complete what somebody types, has to.
+func Resolve(cmd *cobra.Command, environ []string) error {
 	section, ok := cmd.Annotations[sectionKey]
 	if !ok {
 		return nil

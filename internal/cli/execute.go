@@ -48,7 +48,7 @@ func Execute(ctx context.Context, cmd *cobra.Command, args, environ []string, st
 	// What fails before a command's own code has begun was never more than a command line.
 	began := false
 	cmd.PersistentPreRunE = func(ran *cobra.Command, _ []string) error {
-		if err := resolve(ran, environ); err != nil {
+		if err := Resolve(ran, environ); err != nil {
 			return err
 		}
 		began = true

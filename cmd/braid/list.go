@@ -1,0 +1,90 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"braid/schemas"
+)
+
+// This file is how lists are printed: as a table for people, or one JSON object a line.
+
+// printObject prints a JSON object on a line.
+func printObject(w io.Writer, v any) error {
+	line, err := schemas.EncodeJSON(v)
+	if err != nil {
+		return fmt.Errorf("encode: %w", err)
+	}
+	_, err = fmt.Fprintf(w, "%s\n", line)
+	return err
+}
+
+// table is printed with its columns aligned.
+type table struct{ rows [][]string }
+
+func newTable(columns ...string) *table { return &table{[][]string{columns}} }
+
+func (t *table) row(cells ...string) {
+	for i, c := range cells {
+		cells[i] = escapeControls(c, "")
+	}
+	t.rows = append(t.rows, cells)
+}
+
+// fact adds a row of two, if there is something to tell.
+func (t *table) fact(name, value string) {
+	if value != "" {
+		t.row(name, value)
+	}
+}
+
+func (t *table) print(w io.Writer) error {
+	var widths []int
+	for _, row := range t.rows {
+		for i, cell := range row {
+			if i == len(widths) {
+				widths = append(widths, 0)
+			}
+			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
+		}
+	}
+	var b strings.Builder
+	for _, row := range t.rows {
+		line := ""
+		for i, cell := range row {
+			line += fmt.Sprintf("%-*s  ", widths[i], cell)
+		}
+		b.WriteString(strings.TrimRight(line, " ") + "\n")
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// shorten cuts a text to one line of at most n characters.
+func shorten(text string, n int) string {
+	line := []rune(strings.Join(strings.Fields(text), " "))
+	if len(line) > n {
+		return string(line[:n-1]) + "…"
+	}
+	return string(line)
+}
+
+// localTime is an RFC 3339 time in people's own zone; the text itself if it is none.
+func localTime(text string) string {
+	t, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil {
+		return text
+	}
+	return t.Local().Format("2006-01-02 15:04")
+}
+
+// dollars is what something cost; nothing if it is not known to have cost anything.
+func dollars(amount schemas.USD) string {
+	if amount == 0 {
+		return ""
+	}
+	return "$" + amount.String()
+}

@@ -1,0 +1,227 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"braid/client"
+	"braid/internal/cli"
+	"braid/schemas"
+)
+
+// This file is "braid sessions".
+
+func sessionsCommand() *cobra.Command {
+	var wanted client.SessionsOptions
+	var since string
+	var limit int
+	var json bool
+	cmd := onPlace(&cobra.Command{
+		Use:   "sessions",
+		Short: "List sessions, and end or delete them",
+		Long: "Lists sessions, those with the latest activity first: on a server, or in a data directory that no\n" +
+			"process uses. STATE is idle, running, or waiting (for a person to decide on a tool call).",
+		Example: "  braid sessions\n" +
+			"  braid sessions --state waiting          # who waits for a person\n" +
+			"  braid sessions --since 24h --json       # one JSON object a line",
+		Args: cobra.NoArgs,
+	}, func(cmd *cobra.Command, c *client.Client, _ []string) (err error) {
+		if wanted.CreatedSince, err = parseSince(since, time.Now()); err != nil {
+			return cli.Usage("--since: %v", err)
+		}
+		if limit < 0 {
+			return cli.Usage("--limit must be 0 or more")
+		}
+		return listSessions(cmd, c, wanted, limit, json)
+	})
+	flags := cmd.Flags()
+	flags.StringVar(&wanted.State, "state", "", "only sessions that are idle, running or waiting")
+	flags.StringVar(&wanted.Agent, "agent", "", "only sessions of this agent")
+	flags.StringVar(&wanted.Model, "model", "", "only sessions made for this provider/model")
+	flags.StringVar(&since, "since", "", "only sessions made since: a day, a time (RFC 3339), or how long ago, such as 24h")
+	flags.IntVar(&limit, "limit", 50, "how many at most; 0: all")
+	flags.BoolVar(&json, "json", false, "print one JSON object a line")
+	cli.OnlyTyped(flags, "state", "agent", "model", "since", "limit")
+	completeFlag(cmd, "state", words("idle", "running", "waiting"))
+	completeFlag(cmd, "model", modelNames)
+	cmd.AddCommand(showSessionCommand(), abortCommand(), deleteCommand())
+	return cmd
+}
+
+// parseSince reads a point in time, which may be told from now back.
+func parseSince(text string, now time.Time) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	if ago, err := time.ParseDuration(text); err == nil && ago >= 0 {
+		return now.Add(-ago), nil
+	}
+	if day, err := time.ParseInLocation(time.DateOnly, text, time.Local); err == nil {
+		return day, nil
+	}
+	if at, err := time.Parse(time.RFC3339, text); err == nil {
+		return at, nil
+	}
+	return time.Time{}, fmt.Errorf("%q is neither a day such as 2006-01-31, nor a time such as 2006-01-31T15:04:05Z, nor a duration such as 24h", text)
+}
+
+func listSessions(cmd *cobra.Command, c *client.Client, wanted client.SessionsOptions, limit int, json bool) error {
+	out := cmd.OutOrStdout()
+	rows := newTable("ID", "STATE", "MODEL", "AGENT", "TASKS", "TOKENS", "COST", "ACTIVE", "TITLE")
+	n := 0
+	for info, err := range c.Sessions(cmd.Context(), wanted) {
+		if err != nil {
+			return err
+		}
+		if n++; json {
+			err = printObject(out, info)
+		} else {
+			rows.row(info.ID, info.State, info.Model, info.Agent, strconv.Itoa(info.Tasks), strconv.FormatInt(info.TotalTokens, 10),
+				dollars(info.TotalCostUSD), localTime(info.LastActivity), shorten(info.Title, 50))
+		}
+		if err != nil {
+			return err
+		}
+		if n == limit {
+			break
+		}
+	}
+	switch {
+	case json:
+		return nil
+	case n == 0:
+		fmt.Fprintln(cmd.ErrOrStderr(), "no sessions")
+		return nil
+	}
+	return rows.print(out)
+}
+
+func showSessionCommand() *cobra.Command {
+	var json bool
+	cmd := onPlace(&cobra.Command{
+		Use:     "show ID",
+		Short:   "Show what a session is, does and used",
+		Long:    "Shows a session's settings, what it is doing, what waits in it, and what it used.\nWhat was said in it is in its trace: braid trace show ID.",
+		Example: "  braid sessions show 3f0c9a1e",
+		Args:    cobra.ExactArgs(1),
+	}, func(cmd *cobra.Command, c *client.Client, args []string) error {
+		info, err := c.Session(args[0]).Info(cmd.Context())
+		if err != nil {
+			return err
+		}
+		if json {
+			return printObject(cmd.OutOrStdout(), info)
+		}
+		return showSession(cmd.OutOrStdout(), info)
+	})
+	cmd.Flags().BoolVar(&json, "json", false, "print it as a JSON object")
+	cmd.ValidArgsFunction = firstArgument(sessionIDs)
+	return cmd
+}
+
+func showSession(w io.Writer, info client.Info) error {
+	f := &table{}
+	f.fact("session", info.ID)
+	f.fact("title", shorten(info.Title, 100))
+	f.fact("state", info.State)
+	f.fact("model", info.Model)
+	f.fact("running on", info.ActiveModel)
+	f.fact("fallbacks", strings.Join(info.FallbackModels, ", "))
+	f.fact("agent", info.Agent)
+	f.fact("approval", string(info.ApprovalMode))
+	if info.ApprovalTimeoutMS > 0 {
+		f.fact("decided within", (time.Duration(info.ApprovalTimeoutMS) * time.Millisecond).String())
+	}
+	f.fact("created", localTime(info.Created))
+	f.fact("active", localTime(info.LastActivity))
+	f.fact("used", usage(info))
+	for _, p := range info.Pending {
+		f.fact("waits for you", p.ToolCallID+": "+p.Name+" "+p.Arguments)
+	}
+	for _, q := range info.Queue {
+		f.fact("waits its turn", q.TaskID+": "+shorten(q.Prompt, 80))
+	}
+	return f.print(w)
+}
+
+// usage tells in a line what a session used.
+func usage(info client.Info) string {
+	line := fmt.Sprintf("%s, %s, %s", count(info.Tasks, "task"), count(info.Turns, "turn"), count(info.TotalTokens, "token"))
+	if info.TotalCostUSD > 0 {
+		line += ", " + dollars(info.TotalCostUSD)
+	}
+	return line
+}
+
+// count is a number of things.
+func count[N int | int64](n N, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return strconv.FormatInt(int64(n), 10) + " " + thing + "s"
+}
+
+func abortCommand() *cobra.Command {
+	var reason string
+	var all bool
+	cmd := onPlace(&cobra.Command{
+		Use:   "abort ID",
+		Short: "End the running task of a session",
+		Long: "Ends the task that a session runs, as an interrupt of braid run does. The task that waits next\n" +
+			"begins then, unless --drop-queue takes those back as well. It fails if no task runs.",
+		Example: "  braid sessions abort 3f0c9a1e --reason 'wrong directory'",
+		Args:    cobra.ExactArgs(1),
+	}, func(cmd *cobra.Command, c *client.Client, args []string) error {
+		if err := c.Session(args[0]).Abort(cmd.Context(), reason, all); err != nil {
+			return err
+		}
+		fmt.Fprintln(cmd.OutOrStdout(), "aborted", args[0])
+		return nil
+	})
+	cmd.Flags().StringVar(&reason, "reason", "", "why, for the record")
+	cmd.Flags().BoolVar(&all, "drop-queue", false, "also take back the tasks that wait")
+	cli.OnlyTyped(cmd.Flags(), "reason", "drop-queue")
+	cmd.ValidArgsFunction = firstArgument(sessionIDs)
+	return cmd
+}
+
+func deleteCommand() *cobra.Command {
+	var force bool
+	cmd := onPlace(&cobra.Command{
+		Use:   "delete ID...",
+		Short: "Delete sessions for good",
+		Long: "Deletes sessions with everything that is recorded of them, for good; braid trace export saves a\n" +
+			"trace before. A session that runs a task is deleted only with --force, which aborts it first.",
+		Example: "  braid trace export 3f0c9a1e > saved.jsonl && braid sessions delete 3f0c9a1e",
+		Args:    cobra.MinimumNArgs(1),
+	}, func(cmd *cobra.Command, c *client.Client, args []string) error {
+		for _, id := range args {
+			if err := deleteSession(cmd.Context(), c.Session(id), force); err != nil {
+				return err
+			}
+			fmt.Fprintln(cmd.OutOrStdout(), "deleted", id)
+		}
+		return nil
+	})
+	cmd.Flags().BoolVar(&force, "force", false, "also sessions that run a task")
+	cli.OnlyTyped(cmd.Flags(), "force")
+	cmd.ValidArgsFunction = sessionIDs
+	return cmd
+}
+
+func deleteSession(ctx context.Context, s *client.Session, force bool) error {
+	err := s.Delete(ctx, force)
+	if client.IsCode(err, schemas.CodeTaskInProgress) {
+		return fmt.Errorf("delete %s: %w (--force aborts it first)", s.ID(), err)
+	}
+	if err != nil {
+		return fmt.Errorf("delete %s: %w", s.ID(), err)
+	}
+	return nil
+}
