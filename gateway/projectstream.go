@@ -158,7 +158,7 @@ type projectWatcher struct {
 
 // run writes the events until something ends them; the error says what.
 func (s *projectWatcher) run(ctx context.Context, after string, heartbeat time.Duration) error {
-	err := s.out.send([]byte(commentOpen))
+	err := s.out.open(after != "")
 	if err == nil && after == "" {
 		err = s.begin()
 	} else if err == nil {

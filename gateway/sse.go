@@ -197,6 +197,15 @@ func (e *eventWriter) flush() error {
 	return nil
 }
 
+// open begins the stream. A client that has no place in it yet hears nothing before its first event, which
+// tells the place: whatever happens once an answer has begun comes behind it.
+func (e *eventWriter) open(placed bool) error {
+	if !placed {
+		return e.write([]byte(commentOpen))
+	}
+	return e.send([]byte(commentOpen))
+}
+
 // send is write and flush.
 func (e *eventWriter) send(chunks ...[]byte) error {
 	if err := e.write(chunks...); err != nil {

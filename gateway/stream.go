@@ -159,7 +159,7 @@ type watcher struct {
 
 // run writes the stream until something ends it; the error says what.
 func (w *watcher) run(ctx context.Context, after schemas.Cursor, heartbeat time.Duration) error {
-	err := w.out.send([]byte(commentOpen))
+	err := w.out.open(!after.IsZero())
 	switch {
 	case err != nil:
 		return err

@@ -2,12 +2,18 @@ package gateway
 
 import (
 	"bufio"
+	"bytes"
+	"context"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
 	"strings"
 	"testing"
+	"time"
+
+	"braid/bus"
+	"braid/schemas"
 )
 
 // A browser opens six connections to an origin over HTTP/1.1, so that the seventh stream waits, and a
@@ -60,4 +66,46 @@ func TestCase_C12_SevenTabsShareAConnection(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A client that has the beginning of an answer may act at once: it sees everything that follows, also what
+// was said in that very moment.
+func TestNothingIsMissedBehindTheBeginningOfAnAnswer(t *testing.T) {
+	h := &hub{epoch: "e", done: make(chan struct{})}
+	h.mu.ring.limit = 1 << 20
+	h.mu.changed = make(chan struct{})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	said := false
+	client := &begun{discard: discard{http.Header{}}}
+	client.flushed = func() {
+		if !said {
+			said = true
+			m := schemas.New(time.Now(), schemas.TextFragment(schemas.PhaseDelta, "at once"))
+			if err := h.push(bus.Frame{Sequence: 1, Messages: []schemas.Message{m}}); err != nil {
+				t.Error(err)
+			}
+			return
+		}
+		cancel() // whatever else it was that came
+	}
+	w := &watcher{hub: h, out: &eventWriter{w: client, control: http.NewResponseController(client), timeout: time.Second}}
+	_ = w.run(ctx, schemas.Cursor{}, time.Minute)
+	if got := client.written.String(); !strings.Contains(got, "at once") {
+		t.Errorf("the client was told only\n%s", got)
+	}
+}
+
+// begun is a client that does something when bytes reach it.
+type begun struct {
+	discard
+	written bytes.Buffer
+	flushed func()
+}
+
+func (b *begun) Write(p []byte) (int, error) { return b.written.Write(p) }
+
+func (b *begun) FlushError() error {
+	b.flushed()
+	return nil
 }

@@ -33,7 +33,7 @@ type turnWatcher struct {
 
 // run writes the events until something ends them; the error says what.
 func (w *turnWatcher) run(ctx context.Context, after schemas.TurnCursor, heartbeat time.Duration) error {
-	err := w.out.send([]byte(commentOpen))
+	err := w.out.open(!after.IsZero())
 	switch {
 	case err != nil:
 		return err
