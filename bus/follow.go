@@ -106,11 +106,8 @@ func (f *Follower) Cursor() schemas.Cursor {
 	if f.chain == nil {
 		return f.options.After
 	}
-	return schemas.Cursor{Epoch: f.chain.epoch, Position: schemas.Position{Sequence: f.chain.Last().Sequence, Line: wholeFrame}}
+	return schemas.Cursor{Epoch: f.chain.epoch, Position: schemas.Behind(f.chain.Last().Sequence)}
 }
-
-// wholeFrame is a line after all lines of a frame.
-const wholeFrame = 1<<31 - 1
 
 // Next returns the next event, waiting for it as long as ctx allows. While the broker is away it
 // waits too. An error other than the context's means that the follower can't go on.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -75,6 +76,13 @@ func (f Frame) Entries() []schemas.Entry {
 		entries[i] = schemas.Entry{Position: schemas.Position{Sequence: f.Sequence, Line: f.line(i)}, Message: m}
 	}
 	return entries
+}
+
+// EndsSession reports that the session is deleted after the frame, which is its last.
+func (f Frame) EndsSession() bool {
+	return slices.ContainsFunc(f.Messages, func(m schemas.Message) bool {
+		return m.Kind() == schemas.KindSessionDeleted && len(m.Origin) == 0
+	})
 }
 
 // Point is the reader's place once it has taken the frame.

@@ -26,8 +26,8 @@ type SessionInfo struct {
 	// running task; empty if it is Model.
 	FallbackModels []string `json:"fallback_models,omitzero"`
 	ActiveModel    string   `json:"active_model,omitzero"`
-	// State is idle, running or waiting (for a person), as far as the answering engine knows.
-	State string `json:"state,omitzero"`
+	// State is as far as the answering engine knows.
+	State SessionState `json:"state,omitzero"`
 	// Created and LastActivity are RFC 3339 times.
 	Created      string `json:"created,omitzero"`
 	LastActivity string `json:"last_activity,omitzero"`
@@ -78,6 +78,20 @@ func (c *Conn) AskSession(ctx context.Context, ref schemas.SessionRef, least uin
 	return ask[SessionInfo](ctx, c, sessionQuery(QuerySession, ref, least), nil)
 }
 
+// DescribeSession is [Conn.AskSession] with an answer that has seen everything recorded until now: an
+// engine that is behind must not call a session unknown that was created a moment ago.
+func (c *Conn) DescribeSession(ctx context.Context, ref schemas.SessionRef) (SessionInfo, error) {
+	ends, err := c.KnownEnds(ctx, ref)
+	if err != nil {
+		return SessionInfo{}, err
+	}
+	info, err := c.AskSession(ctx, ref, ends.Log)
+	if err == nil && info.LastSequence == 0 {
+		info.LastSequence = ends.Log
+	}
+	return info, err
+}
+
 // SessionsArgs asks for a page of a project's sessions, the latest activity first.
 type SessionsArgs struct {
 	// Limit is the most sessions wanted; 0 leaves it to the engine.
@@ -86,9 +100,9 @@ type SessionsArgs struct {
 	Cursor string `json:"cursor,omitzero"`
 
 	// State, Agent and Model are those of the sessions that are wanted; empty: of any.
-	State string `json:"state,omitzero"`
-	Agent string `json:"agent,omitzero"`
-	Model string `json:"model,omitzero"`
+	State SessionState `json:"state,omitzero"`
+	Agent string       `json:"agent,omitzero"`
+	Model string       `json:"model,omitzero"`
 	// CreatedSince and CreatedUntil are RFC 3339 times, the first included, the second not.
 	CreatedSince string `json:"created_since,omitzero"`
 	CreatedUntil string `json:"created_until,omitzero"`

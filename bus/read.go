@@ -93,6 +93,16 @@ func (c *Conn) SessionEnds(ctx context.Context, ref schemas.SessionRef) (Ends, e
 	}
 }
 
+// KnownEnds is [Conn.SessionEnds] of a session that there is: of any other it is an *[schemas.Error] of
+// code unknown_session.
+func (c *Conn) KnownEnds(ctx context.Context, ref schemas.SessionRef) (Ends, error) {
+	ends, err := c.SessionEnds(ctx, ref)
+	if err == nil && ends.Log == 0 {
+		err = schemas.Errorf(schemas.CodeUnknownSession, "there is no session %s", ref.ID)
+	}
+	return ends, err
+}
+
 // leaderEnd is the sequence of the session's last frame according to the stream's leader.
 func (c *Conn) leaderEnd(ctx context.Context, ref schemas.SessionRef) (uint64, error) {
 	shard := c.shard(ref)

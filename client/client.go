@@ -102,7 +102,7 @@ type Info struct {
 	ActiveModel    string   `json:"active_model"`
 	Agent          string   `json:"agent"`
 	// State is idle, running or waiting (for a person).
-	State string `json:"state"`
+	State bus.SessionState `json:"state"`
 	// Title is the beginning of the first prompt.
 	Title string `json:"title"`
 	// Created and LastActivity are RFC 3339 times.
@@ -126,12 +126,15 @@ type Info struct {
 type pauses struct {
 	first, longest time.Duration
 	tries          int // in a row, all in vain
+	// patience is when no other try of a request begins any more, after the first.
+	patience time.Duration
 }
 
-var defaultPauses = pauses{first: 100 * time.Millisecond, longest: 2 * time.Second, tries: 15}
+var defaultPauses = pauses{first: 100 * time.Millisecond, longest: 2 * time.Second, tries: 15, patience: time.Minute}
 
-// wait pauses before the try of that number, from 1 on; false if it is one too many or ctx has ended.
-func (p pauses) wait(ctx context.Context, try int) bool {
+// wait pauses before the try of that number, from 1 on, as long as the refusal of the last one asks
+// for, if it does; false if it is one too many or ctx has ended.
+func (p pauses) wait(ctx context.Context, try int, refusal error) bool {
 	if try >= p.tries {
 		return false
 	}
@@ -139,6 +142,7 @@ func (p pauses) wait(ctx context.Context, try int) bool {
 	if shift := try - 1; shift < 16 {
 		pause = min(pause, p.first<<shift)
 	}
+	pause = max(pause, min(RetryAfter(refusal), p.patience))
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
 	select {
@@ -151,21 +155,31 @@ func (p pauses) wait(ctx context.Context, try int) bool {
 
 // retry tries as long as the connection breaks, or the server says that it is worth it.
 func retry[T any](ctx context.Context, p pauses, try func() (T, error)) (T, error) {
+	begun := time.Now()
 	for n := 1; ; n++ {
 		v, err := try()
 		if err == nil {
 			return v, nil
 		}
-		if !transient(err) || !p.wait(ctx, n) {
+		if !transient(err) || time.Since(begun)+RetryAfter(err) >= p.patience || !p.wait(ctx, n, err) {
 			return v, failure(ctx, err)
 		}
 	}
 }
 
+// RetryAfter is in what time it is worth trying again, by the word of the server that refused, 0 if it
+// gave none. What the client tries again by itself it does not try before.
+func RetryAfter(err error) time.Duration {
+	if refused, ok := errors.AsType[*schemas.Error](err); ok {
+		return time.Duration(refused.RetryAfterMS) * time.Millisecond
+	}
+	return 0
+}
+
 // transient reports whether the same request may go well the next time.
 func transient(err error) bool {
 	refused, ok := errors.AsType[*schemas.Error](err)
-	return !ok || refused.Code == schemas.CodeUnavailable
+	return !ok || refused.Code == schemas.CodeUnavailable || refused.Code == schemas.CodeTooMany
 }
 
 // failure is err as callers get it: the context's own, if it ended, else a *schemas.Error.
@@ -186,7 +200,7 @@ func (e *unreachable) Error() string { return "Braid can't be reached: " + e.cau
 
 // Unwrap gives both, so that errors.As finds the code and errors.Is the cause.
 func (e *unreachable) Unwrap() []error {
-	return []error{schemas.Errorf(schemas.CodeUnavailable, "%s", e.Error()), e.cause}
+	return []error{unavailable("%s", e.Error()), e.cause}
 }
 
 func randomID() string {

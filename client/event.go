@@ -28,7 +28,7 @@ type Turn struct {
 // broken connection was resumed; in the view of turns also whenever it changes.
 type State struct {
 	// State is idle, running or waiting (for a person).
-	State string `json:"state"`
+	State bus.SessionState `json:"state"`
 	// Pending are the tool calls that wait for a person.
 	Pending []bus.PendingApproval `json:"pending"`
 	// Cursor is where this holds.

@@ -134,7 +134,7 @@ func TestAStreamMadeAnew(t *testing.T) {
 						t.Errorf("the gap is %+v", e)
 					}
 				case client.State:
-					got = append(got, e.State)
+					got = append(got, string(e.State))
 				}
 				if len(got) == 2 {
 					break

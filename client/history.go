@@ -18,7 +18,7 @@ type historyPage struct {
 
 	Partials []schemas.Message     `json:"partials"`
 	Cursor   string                `json:"cursor"`
-	State    string                `json:"state"`
+	State    bus.SessionState      `json:"state"`
 	Pending  []bus.PendingApproval `json:"pending"`
 }
 

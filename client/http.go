@@ -2,13 +2,16 @@ package client
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"net"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -20,21 +23,29 @@ type httpTransport struct {
 	base  string
 	token string
 	http  *http.Client
-	// silence is how long a stream may say nothing; the gateway says something every 15 s.
+	// silence is how long an answer that has begun may say nothing; in a stream the gateway says
+	// something every 15 s.
 	silence time.Duration
+	// most is how much of an answer is read, in bytes, and within is how long a request may take, all
+	// of it. Neither bounds streams and exports, which are not held in memory.
+	most   int64
+	within time.Duration
 }
 
 const (
 	dialTimeout   = 10 * time.Second
 	answerTimeout = 40 * time.Second // a gateway waits for engines itself
 	maxSilence    = 45 * time.Second
+	maxAnswer     = maxEvent        // of a page of messages, which may hold pictures
+	maxRequest    = 2 * time.Minute // of a large task on a slow line, too
+	maxImport     = 6 * time.Minute // a gateway gives a trace 5 to arrive
 )
 
 // HTTP reaches sessions through the gateway at that URL, with its token. The token goes nowhere else:
 // redirects are not followed.
 func HTTP(base, token string) Transport {
-	// Streams live long, so only silence is bounded: connecting, and the wait for an answer's head.
-	return &httpTransport{base: strings.TrimRight(base, "/"), token: token, silence: maxSilence, http: &http.Client{
+	// Streams live long, so there is no bound on all of a request here: call has one.
+	return &httpTransport{base: strings.TrimRight(base, "/"), token: token, silence: maxSilence, most: maxAnswer, within: maxRequest, http: &http.Client{
 		Transport: &http.Transport{
 			Proxy:                 http.ProxyFromEnvironment,
 			DialContext:           (&net.Dialer{Timeout: dialTimeout}).DialContext,
@@ -123,7 +134,7 @@ func (t *httpTransport) importTrace(ctx context.Context, cmd schemas.Command, tr
 		}
 	}
 	r := route{http.MethodPost, "/v1/sessions/import?" + query.Encode(), jsonLines(trace)}
-	return t.call(ctx, r, http.Header{"Idempotency-Key": {cmd.ID}}, nil)
+	return t.callWithin(ctx, max(t.within, maxImport), r, http.Header{"Idempotency-Key": {cmd.ID}}, nil)
 }
 
 func (t *httpTransport) info(ctx context.Context, id string) (Info, error) {
@@ -144,33 +155,59 @@ func (t *httpTransport) history(ctx context.Context, id, after string) (historyP
 }
 
 func (t *httpTransport) export(ctx context.Context, id string, w io.Writer) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
 	response, err := t.open(ctx, route{http.MethodGet, "/v1/sessions/" + id + "/trace", nil}, nil)
 	if err != nil {
 		return err
 	}
-	defer response.Body.Close()
-	if _, err := io.Copy(w, response.Body); err != nil {
-		return fmt.Errorf("read the trace: %w", err)
+	body, done := t.listen(response.Body, cancel)
+	defer done()
+	if _, err := io.Copy(w, body); err != nil {
+		return fmt.Errorf("read the trace: %w", cmp.Or(ours(ctx), err))
 	}
 	return nil
 }
 
 // call makes a request and reads its answer into out, which may be nil.
 func (t *httpTransport) call(ctx context.Context, r route, header http.Header, out any) error {
+	return t.callWithin(ctx, t.within, r, header, out)
+}
+
+// callWithin is call of a request that may take as long as is said.
+func (t *httpTransport) callWithin(ctx context.Context, within time.Duration, r route, header http.Header, out any) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, within, unavailable("the server has not answered within %s", within))
+	defer cancel()
 	response, err := t.open(ctx, r, header)
 	if err != nil {
-		return err
+		return cmp.Or(ours(ctx), err)
 	}
 	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
-	if err != nil {
-		return fmt.Errorf("read the answer: %w", err)
+	text, err := io.ReadAll(io.LimitReader(response.Body, t.most+1))
+	switch {
+	case err != nil:
+		return fmt.Errorf("read the answer: %w", cmp.Or(ours(ctx), err))
+	case int64(len(text)) > t.most:
+		return schemas.Errorf(schemas.CodeTooLarge, "the answer to %s has more than %d bytes", r.path, t.most)
 	}
 	if out == nil || response.StatusCode == http.StatusNoContent {
 		return nil
 	}
 	if err := schemas.DecodeJSON(text, out); err != nil {
 		return schemas.Errorf(schemas.CodeInternal, "the answer to %s can't be read: %v", r.path, err)
+	}
+	return nil
+}
+
+// unavailable is an error of code unavailable that nobody said when to try again after.
+func unavailable(format string, args ...any) *schemas.Error {
+	return &schemas.Error{Code: schemas.CodeUnavailable, Message: fmt.Sprintf(format, args...)}
+}
+
+// ours is why we gave a request up, as an *[schemas.Error]; nil if we did not.
+func ours(ctx context.Context) error {
+	if known, ok := errors.AsType[*schemas.Error](context.Cause(ctx)); ok {
+		return known
 	}
 	return nil
 }
@@ -231,9 +268,17 @@ func refusal(response *http.Response) error {
 	if err := schemas.DecodeJSON(text, &answer); err == nil && answer.Error != nil {
 		return answer.Error
 	}
+	var refused *schemas.Error
 	switch response.StatusCode {
-	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout, http.StatusTooManyRequests:
-		return schemas.Errorf(schemas.CodeUnavailable, "the server answered %s", response.Status)
+	case http.StatusTooManyRequests:
+		refused = &schemas.Error{Code: schemas.CodeTooMany, Message: "the server answered " + response.Status}
+	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		refused = unavailable("the server answered %s", response.Status)
+	default:
+		return schemas.Errorf(schemas.CodeInternal, "the server answered %s, and not as Braid does", response.Status)
 	}
-	return schemas.Errorf(schemas.CodeInternal, "the server answered %s, and not as Braid does", response.Status)
+	if seconds, err := strconv.ParseUint(response.Header.Get("Retry-After"), 10, 31); err == nil {
+		refused.RetryAfterMS = int64(seconds) * 1000
+	}
+	return refused
 }

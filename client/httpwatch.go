@@ -21,19 +21,12 @@ const (
 
 func (t *httpTransport) watch(ctx context.Context, id string, w watch) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
-		ctx, cancel := context.WithCancel(ctx)
-		defer cancel()
-		body, err := t.openStream(ctx, id, w)
+		events, done, err := t.openStream(ctx, streamPath(id, w), w.after)
 		if err != nil {
 			yield(nil, err)
 			return
 		}
-		// A connection may die without a word. The timer runs only while something is waited for, so
-		// that a slow caller is not taken for it.
-		silence := time.AfterFunc(t.silence, cancel)
-		defer silence.Stop()
-		defer body.Close()
-		events := newEventReader(&listening{body, silence, t.silence})
+		defer done()
 		for {
 			raw, err := events.next()
 			if err != nil {
@@ -52,7 +45,7 @@ func (t *httpTransport) watch(ctx context.Context, id string, w watch) iter.Seq2
 	}
 }
 
-func (t *httpTransport) openStream(ctx context.Context, id string, w watch) (io.ReadCloser, error) {
+func streamPath(id string, w watch) string {
 	path := "/v1/sessions/" + id + "/stream"
 	switch {
 	case w.turns:
@@ -60,18 +53,36 @@ func (t *httpTransport) openStream(ctx context.Context, id string, w watch) (io.
 	case w.prompts:
 		path += "?include=prompt"
 	}
+	return path
+}
+
+// openStream opens a stream of events behind one of them. done ends it.
+func (t *httpTransport) openStream(ctx context.Context, path, after string) (events *eventReader, done func(), err error) {
+	ctx, cancel := context.WithCancelCause(ctx)
 	header := http.Header{"Accept": {"text/event-stream"}}
-	if w.after != "" {
-		header.Set("Last-Event-ID", w.after)
+	if after != "" {
+		header.Set("Last-Event-ID", after)
 	}
 	response, err := t.open(ctx, route{http.MethodGet, path, nil}, header)
 	if err != nil {
-		return nil, err
+		cancel(nil)
+		return nil, nil, err
 	}
-	return response.Body, nil
+	body, closed := t.listen(response.Body, cancel)
+	return newEventReader(body), func() { closed(); cancel(nil) }, nil
 }
 
-// listening is a stream that is given up when it says nothing for too long while it is read.
+// listen is a body that is given up when it says nothing for too long: a connection may die without a
+// word. done closes it.
+func (t *httpTransport) listen(body io.ReadCloser, giveUp context.CancelCauseFunc) (_ io.Reader, done func()) {
+	silence := time.AfterFunc(t.silence, func() {
+		giveUp(unavailable("the server has said nothing for %s", t.silence))
+	})
+	return &listening{body, silence, t.silence}, func() { silence.Stop(); body.Close() }
+}
+
+// listening is a body whose timer runs only while something is waited for, so that a slow caller is not
+// taken for a silent server.
 type listening struct {
 	io.Reader
 	silence *time.Timer

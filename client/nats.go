@@ -22,8 +22,6 @@ const (
 	commandWait = 10 * time.Second // for a command's outcome
 	queryWait   = 5 * time.Second  // for an answer to a question
 	pageSize    = 200
-	// wholeFrame is a line after all lines of a frame.
-	wholeFrame = 1<<31 - 1
 )
 
 // NATS reaches a project's sessions straight over the broker, without a gateway. The connection
@@ -49,9 +47,8 @@ func (t *natsTransport) send(ctx context.Context, cmd schemas.Command) (accepted
 		return accepted{}, fmt.Errorf("%s: %w", cmd.Type, err)
 	}
 	a := accepted{CommandID: cmd.ID, Taken: outcome.Taken}
-	if outcome.Log > 0 {
-		// The frame of the outcome begins with it, and the outcome is no part of the stream.
-		a.Cursor = schemas.Cursor{Epoch: t.conn.Epoch(cmd.Session), Position: schemas.Position{Sequence: outcome.Log}}.String()
+	if at := outcome.Cursor(t.conn.Epoch(cmd.Session)); !at.IsZero() {
+		a.Cursor = at.String()
 	}
 	return a, nil
 }
@@ -71,10 +68,7 @@ func (t *natsTransport) importTrace(ctx context.Context, cmd schemas.Command, tr
 
 // ends are where a session's stream ends.
 func (t *natsTransport) ends(ctx context.Context, ref schemas.SessionRef) (bus.Ends, error) {
-	ends, err := t.conn.SessionEnds(ctx, ref)
-	if err == nil && ends.Log == 0 {
-		err = schemas.Errorf(schemas.CodeUnknownSession, "there is no session %s", ref.ID)
-	}
+	ends, err := t.conn.KnownEnds(ctx, ref)
 	if err != nil {
 		return ends, fmt.Errorf("find the session: %w", err)
 	}
@@ -85,11 +79,7 @@ func (t *natsTransport) ends(ctx context.Context, ref schemas.SessionRef) (bus.E
 func (t *natsTransport) describe(ctx context.Context, ref schemas.SessionRef) (bus.SessionInfo, error) {
 	ctx, cancel := context.WithTimeout(ctx, queryWait)
 	defer cancel()
-	ends, err := t.ends(ctx, ref)
-	if err != nil {
-		return bus.SessionInfo{}, err
-	}
-	info, err := t.conn.AskSession(ctx, ref, ends.Log)
+	info, err := t.conn.DescribeSession(ctx, ref)
 	if err != nil {
 		return info, fmt.Errorf("describe the session: %w", err)
 	}
@@ -107,22 +97,11 @@ func (t *natsTransport) info(ctx context.Context, id string) (Info, error) {
 func infoOf(i bus.SessionInfo) Info {
 	return Info{
 		ID: i.Session.ID, Model: i.Model, FallbackModels: i.FallbackModels, ActiveModel: i.ActiveModel, Agent: i.Agent,
-		State: stateOf(i), Title: i.Title, Created: i.Created, LastActivity: i.LastActivity,
+		State: i.Activity().State(), Title: i.Title, Created: i.Created, LastActivity: i.LastActivity,
 		Tasks: i.Tasks, Turns: i.Turns, TotalTokens: i.TotalTokens, TotalCostUSD: i.TotalCostUSD,
 		ApprovalMode: i.ApprovalMode, ApprovalTimeoutMS: i.ApprovalTimeoutMS, Limits: i.Limits,
 		Pending: i.Pending, Queue: i.Queue,
 	}
-}
-
-// stateOf is what a session does, in one word.
-func stateOf(i bus.SessionInfo) string {
-	switch {
-	case len(i.Pending) > 0:
-		return "waiting"
-	case i.State == "" || i.State == "idle":
-		return "idle"
-	}
-	return "running"
 }
 
 func (t *natsTransport) history(ctx context.Context, id, after string) (historyPage, error) {
@@ -146,13 +125,13 @@ func (t *natsTransport) history(ctx context.Context, id, after string) (historyP
 		return historyPage{}, fmt.Errorf("read the history: %w", err)
 	}
 	page := historyPage{More: found.More && len(found.Messages) > 0}
-	end := schemas.Position{Sequence: ends.Log, Line: wholeFrame}
+	end := schemas.Behind(ends.Log)
 	for _, m := range found.Messages {
 		if page.More = page.More && m.Position.Compare(end) <= 0; m.Position.Compare(end) > 0 {
 			break
 		}
 		page.Next = schemas.Cursor{Epoch: epoch, Position: m.Position}.String()
-		if shown(m.Message, true) {
+		if m.Message.Shown(true) {
 			page.Messages = append(page.Messages, historyMessage{ID: page.Next, Message: m.Message})
 		}
 	}
@@ -192,14 +171,6 @@ func (t *natsTransport) exportPage(ctx context.Context, ref schemas.SessionRef, 
 	}
 	return page, nil
 }
-
-// shown reports whether watchers see a message, with or without prompts.
-func shown(m schemas.Message, prompts bool) bool {
-	return m.Visible() && !isPrompt(m) || prompts && isPrompt(m)
-}
-
-// isPrompt tells what a task was given.
-func isPrompt(m schemas.Message) bool { return m.Prompt() || m.Given() }
 
 func (t *natsTransport) watch(ctx context.Context, id string, w watch) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {

@@ -40,8 +40,13 @@ func (n *natsWatcher) turns(ctx context.Context) error {
 	if err := p.rebuild(ctx); err != nil || p.left {
 		return err
 	}
-	if err := p.tell(ctx, p.now); err != nil || p.left {
+	info, err := n.transport.describe(ctx, n.ref)
+	if err != nil {
 		return err
+	}
+	p.activity, p.known = info.Activity(), info.LastSequence
+	if p.tell(p.now); p.left {
+		return nil
 	}
 	return p.follow(ctx, f)
 }
@@ -53,7 +58,11 @@ type projection struct {
 	now  schemas.Cursor     // all up to here is projected, once rebuild is through
 	had  schemas.TurnCursor // what the watcher had when it came
 	at   schemas.Position   // after the task that ended last at that place
-	told *State
+	// activity is the session's where the watcher is, or at that sequence if it is later; told is the
+	// one that was given; nil: none.
+	activity bus.Activity
+	known    uint64
+	told     *bus.Activity
 }
 
 // rebuild projects the task in which the watcher's place is, and everything after it up to now.
@@ -87,15 +96,13 @@ func (p *projection) follow(ctx context.Context, f *bus.Follower) error {
 		}
 		switch e := event.(type) {
 		case bus.Frame:
-			changes := p.project(e)
-			if err := lastWord(e); err != nil {
+			p.project(e)
+			if err := deletedBy(e); err != nil || p.left {
 				return err
 			}
-			if changes && !p.left {
-				err = p.tell(ctx, f.Cursor())
-			}
-			if err != nil || p.left {
-				return err
+			p.carryOn(e)
+			if p.tell(f.Cursor()); p.left {
+				return nil
 			}
 		case bus.ResyncEvent:
 			return fmt.Errorf("%w: %s", errEnded, e.Reason) // the next connection finds out what is left
@@ -103,17 +110,25 @@ func (p *projection) follow(ctx context.Context, f *bus.Follower) error {
 	}
 }
 
-// project gives the events that a frame completes and the watcher does not have. It reports whether
-// the session's state may be another one.
-func (p *projection) project(f bus.Frame) (changes bool) {
+// carryOn takes what a frame makes of the session's state, unless that is known already.
+func (p *projection) carryOn(f bus.Frame) {
+	if f.Sequence <= p.known {
+		return
+	}
+	for _, m := range f.Messages {
+		p.activity = p.activity.Apply(m)
+	}
+}
+
+// project gives the events that a frame completes and the watcher does not have.
+func (p *projection) project(f bus.Frame) {
 	entries := slices.DeleteFunc(f.Entries(), func(e schemas.Entry) bool {
-		return !e.Message.Recorded() || !shown(e.Message, true)
+		return !e.Message.Recorded() || !e.Message.Shown(true)
 	})
 	for i, e := range entries {
 		if e.Position.Compare(p.at) <= 0 {
 			continue
 		}
-		changes = changes || changesState(e.Message)
 		events := p.view.Add(e)
 		if i == len(entries)-1 {
 			events = append(events, p.view.Flush()...)
@@ -127,33 +142,17 @@ func (p *projection) project(f bus.Frame) (changes bool) {
 				at.Part = schemas.WholeMessage
 			}
 			if !p.give(Turn{Cursor: at.String(), TurnEvent: event}) {
-				return false
+				return
 			}
 		}
 	}
-	return changes
-}
-
-// changesState reports whether a message may change what the session does, or who is waited for.
-func changesState(m schemas.Message) bool {
-	switch m.Payload.(type) {
-	case *schemas.ApprovalRequest, *schemas.ApprovalDecision, *schemas.RequestEnd, *schemas.Abort, *schemas.TaskEnd,
-		*schemas.CompactionBegin, *schemas.CompactionEnd:
-		return true
-	}
-	return isPrompt(m)
 }
 
 // tell gives the state if it is another one than was told.
-func (p *projection) tell(ctx context.Context, at schemas.Cursor) error {
-	s, err := p.ask(ctx, at)
-	if err != nil {
-		return err
+func (p *projection) tell(at schemas.Cursor) {
+	if p.told == nil || !p.told.Same(p.activity) {
+		told := p.activity
+		p.told = &told
+		p.give(stateAt(told, at))
 	}
-	same := func(a, b bus.PendingApproval) bool { return a.ToolCallID == b.ToolCallID }
-	if p.told == nil || p.told.State != s.State || !slices.EqualFunc(p.told.Pending, s.Pending, same) {
-		p.told = &s
-		p.give(s)
-	}
-	return nil
 }

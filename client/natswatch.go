@@ -70,36 +70,33 @@ func (n *natsWatcher) stream(ctx context.Context) error {
 // frame gives the messages of a frame.
 func (n *natsWatcher) frame(f bus.Frame) error {
 	for _, e := range f.Entries() {
-		if shown(e.Message, n.watch.prompts) {
+		if e.Message.Shown(n.watch.prompts) {
 			cursor := schemas.Cursor{Epoch: f.Header.Epoch, Position: e.Position}
 			if !n.give(Message{Cursor: cursor.String(), Message: e.Message}) {
 				return nil
 			}
 		}
 	}
-	return lastWord(f)
+	return deletedBy(f)
 }
 
-// lastWord is an error if the session is deleted after the frame.
-func lastWord(f bus.Frame) error {
-	for _, m := range f.Messages {
-		if m.Kind() == schemas.KindSessionDeleted && len(m.Origin) == 0 {
-			return schemas.Errorf(schemas.CodeDeleted, "the session is deleted")
-		}
+// deletedBy is an error if the session is deleted after the frame.
+func deletedBy(f bus.Frame) error {
+	if f.EndsSession() {
+		return schemas.Errorf(schemas.CodeDeleted, "the session is deleted")
 	}
 	return nil
 }
 
 // state gives what the session does, by an engine that has seen everything up to the cursor.
 func (n *natsWatcher) state(ctx context.Context, at schemas.Cursor) error {
-	s, err := n.ask(ctx, at)
+	info, err := n.transport.describe(ctx, n.ref)
 	if err == nil {
-		n.give(s)
+		n.give(stateAt(info.Activity(), at))
 	}
 	return err
 }
 
-func (n *natsWatcher) ask(ctx context.Context, at schemas.Cursor) (State, error) {
-	info, err := n.transport.describe(ctx, n.ref)
-	return State{State: stateOf(info), Pending: info.Pending, Cursor: at.String()}, err
+func stateAt(a bus.Activity, at schemas.Cursor) State {
+	return State{State: a.State(), Pending: a.Pending(), Cursor: at.String()}
 }

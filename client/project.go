@@ -17,7 +17,7 @@ import (
 // SessionsOptions say which sessions are wanted; what is empty does not narrow them.
 type SessionsOptions struct {
 	// State is idle, running or waiting (for a person).
-	State string
+	State bus.SessionState
 	Agent string
 	// Model is the "provider/model" that they were made for.
 	Model string
@@ -94,7 +94,7 @@ func (c *Client) Tools(ctx context.Context) (ToolList, error) {
 func (t *httpTransport) sessions(ctx context.Context, o SessionsOptions, cursor string) (sessionsPage, error) {
 	query, args := url.Values{}, o.args(0, cursor)
 	for name, value := range map[string]string{
-		"cursor": args.Cursor, "state": args.State, "agent": args.Agent, "model": args.Model,
+		"cursor": args.Cursor, "state": string(args.State), "agent": args.Agent, "model": args.Model,
 		"created_since": args.CreatedSince, "created_until": args.CreatedUntil,
 	} {
 		if value != "" {

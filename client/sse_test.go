@@ -122,7 +122,7 @@ func TestGivingUp(t *testing.T) {
 	server.Close() // nobody listens there
 	c := New(HTTP(url, "t"))
 	defer c.Close()
-	c.pauses = pauses{first: time.Millisecond, longest: 2 * time.Millisecond, tries: 4}
+	c.pauses = pauses{first: time.Millisecond, longest: 2 * time.Millisecond, tries: 4, patience: time.Minute}
 	if _, err := c.Session("s").Info(context.Background()); !IsCode(err, schemas.CodeUnavailable) {
 		t.Errorf("nobody listens: %v", err)
 	}

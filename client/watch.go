@@ -66,7 +66,7 @@ func (s *Session) watch(ctx context.Context, w watch) iter.Seq2[Event, error] {
 				tries = 0
 			}
 			tries++
-			if err != nil && (!transient(err) || !s.client.pauses.wait(ctx, tries)) {
+			if err != nil && (!transient(err) || !s.client.pauses.wait(ctx, tries, err)) {
 				yield(nil, failure(ctx, err))
 				return
 			}
@@ -129,7 +129,7 @@ func (v *watcher) refill(ctx context.Context, reason string) error {
 // if the caller leaves.
 func (v *watcher) givePage(page historyPage) bool {
 	for _, m := range page.Messages {
-		if !shown(m.Message, v.watch.prompts) {
+		if !m.Message.Shown(v.watch.prompts) {
 			continue
 		}
 		if !v.give(Message{Cursor: m.ID, Message: m.Message}) {

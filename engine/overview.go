@@ -18,7 +18,7 @@ func filterOf(args bus.SessionsArgs) (f trace.Filter, err error) {
 	f = trace.Filter{State: trace.State(args.State), Agent: args.Agent, Model: args.Model}
 	switch f.State {
 	case "", trace.StateIdle, trace.StateRunning:
-	case stateWaiting:
+	case trace.State(bus.StateWaiting):
 		f.State = trace.StateWaitingApproval
 	default:
 		return f, &schemas.Error{Code: schemas.CodeInvalid, Field: "state", Message: "state must be idle, running or waiting"}

@@ -148,17 +148,14 @@ func unknownSession(q bus.Query) error {
 // info is a trace's description of a session as it travels.
 func (e *Engine) info(s trace.SessionInfo) bus.SessionInfo {
 	out := bus.SessionInfo{
-		Session: s.Session, Agent: s.Agent, Model: s.Model, FallbackModels: s.FallbackModels, ActiveModel: s.ActiveModel, State: stateText(s.State),
+		Session: s.Session, Agent: s.Agent, Model: s.Model, FallbackModels: s.FallbackModels, ActiveModel: s.ActiveModel, State: stateOf(s.State),
 		Created: schemas.FormatTime(s.Created), LastActivity: schemas.FormatTime(s.LastActivity),
 		Title: s.Title, Tasks: int(s.Tasks), Turns: int(s.Turns), TotalTokens: s.Usage.Total, TotalCostUSD: s.Usage.CostUSD,
 		ApprovalMode: s.Mode, Limits: s.Limits.WithDefaults(), ApprovalTimeoutMS: s.ApprovalTimeoutMS,
 		Epoch: s.Head.Epoch, LastSequence: s.Head.Sequence,
 	}
 	for _, p := range s.Pending {
-		r := p.Request
-		out.Pending = append(out.Pending, bus.PendingApproval{
-			ToolCallID: r.ToolCallID, Name: r.Name, Arguments: r.Arguments, Hash: r.Hash, Deadline: r.Deadline,
-		})
+		out.Pending = append(out.Pending, bus.PendingFor(p.Request))
 	}
 	for _, q := range s.Queue {
 		out.Queue = append(out.Queue, bus.QueuedTask{TaskID: q.TaskID, Prompt: beginning(q.Task.PromptText()), Steers: q.Steers})
@@ -177,15 +174,12 @@ func beginning(text string) string {
 	return text
 }
 
-// stateWaiting is what clients call the state of a session that waits for a person.
-const stateWaiting = "waiting"
-
-// stateText is a session's state in the words clients know.
-func stateText(s trace.State) string {
+// stateOf is a session's state in the words clients know.
+func stateOf(s trace.State) bus.SessionState {
 	if s == trace.StateWaitingApproval {
-		return stateWaiting
+		return bus.StateWaiting
 	}
-	return string(s)
+	return bus.SessionState(s)
 }
 
 func (e *Engine) answerMessages(ctx context.Context, q bus.Query) (any, error) {

@@ -173,7 +173,7 @@ func TestCommands(t *testing.T) {
 	}
 	a := w.must(201, "POST", "/v1/sessions", `{"model":"shell/demo","system_prompt":"be kind","approval_mode":"always-ask","approval_timeout_ms":60000,"workspace":"w","agent":"a","limits":{"max_turns":3}}`)
 	a.decode(t, &made)
-	if !schemas.ValidName(made.Session.ID) || made.Session.State != stateIdle || made.Session.Model != "shell/demo" {
+	if !schemas.ValidName(made.Session.ID) || made.Session.State != bus.StateIdle || made.Session.Model != "shell/demo" {
 		t.Errorf("created %+v", made)
 	}
 	if a.header.Get(headerIdempotency) != made.CommandID || a.header.Get("Location") != "/v1/sessions/"+made.Session.ID {
@@ -187,7 +187,7 @@ func TestCommands(t *testing.T) {
 		Session sessionView `json:"session"`
 	}
 	w.must(200, "GET", "/v1/sessions/"+id, "").decode(t, &shown)
-	if shown.Session.State != stateWaiting || len(shown.Session.Pending) != 1 || shown.Session.Pending[0].Hash != "h1" {
+	if shown.Session.State != bus.StateWaiting || len(shown.Session.Pending) != 1 || shown.Session.Pending[0].Hash != "h1" {
 		t.Errorf("shown %+v", shown.Session)
 	}
 	w.must(202, "POST", "/v1/sessions/"+id+"/retry-now", "")

@@ -2,7 +2,9 @@ package gateway
 
 import (
 	"net/http"
+	"time"
 
+	"braid/bus"
 	"braid/schemas"
 )
 
@@ -62,11 +64,21 @@ type accepted struct {
 
 // apply sends a command and waits for its outcome; a refusal is an error.
 func (g *Gateway) apply(r *http.Request, cmd schemas.Command) (schemas.Outcome, error) {
-	outcome, _, err := g.conn.SendAndWait(r.Context(), cmd, g.o.CommandWait)
+	outcome, _, err := g.sendAndWait(r, cmd, g.o.CommandWait)
 	if err != nil {
 		return outcome, err
 	}
 	return outcome, outcome.Err()
+}
+
+// sendAndWait sends a command and waits for its outcome, unless too many are waited for already.
+func (g *Gateway) sendAndWait(r *http.Request, cmd schemas.Command, wait time.Duration) (schemas.Outcome, bus.Receipt, error) {
+	leave, err := g.waiting.enter(cmd.Session)
+	if err != nil {
+		return schemas.Outcome{}, bus.Receipt{}, err
+	}
+	defer leave()
+	return g.conn.SendAndWait(r.Context(), cmd, wait)
 }
 
 // accept sends a command and answers 202 once it is applied.
@@ -91,10 +103,8 @@ func (g *Gateway) applied(w http.ResponseWriter, r *http.Request, cmd schemas.Co
 		return accepted{}, outcome, err
 	}
 	answer := accepted{CommandID: id, Session: cmd.Session.ID, Taken: outcome.Taken}
-	if outcome.Log > 0 {
-		// The frame of the outcome begins with it, and the outcome is no part of the stream: all
-		// that follows line 0 is what the command brought about.
-		answer.Cursor = schemas.Cursor{Epoch: g.conn.Epoch(cmd.Session), Position: schemas.Position{Sequence: outcome.Log}}.String()
+	if at := outcome.Cursor(g.conn.Epoch(cmd.Session)); !at.IsZero() {
+		answer.Cursor = at.String()
 	}
 	return answer, outcome, nil
 }

@@ -107,7 +107,7 @@ func TestCase_C02_AReconnectGetsWhatFollows(t *testing.T) {
 	// Above the end: never silence.
 	e = w.openStream("/v1/sessions/s/stream", s.cursorAt(1<<40, 0))
 	e.resync()
-	if state := e.state(); state.State != stateRunning {
+	if state := e.state(); state.State != bus.StateRunning {
 		t.Errorf("state %+v", state)
 	}
 	s.speak(1)
@@ -172,7 +172,7 @@ func TestCase_C04_AnExpiredCursorIsSaidToBe(t *testing.T) {
 		if _, got := e.resync(); got != row.first {
 			t.Errorf("%s: first available %q, want %q", row.why, got, row.first)
 		}
-		if state := e.state(); state.State != stateRunning {
+		if state := e.state(); state.State != bus.StateRunning {
 			t.Errorf("%s: state %+v", row.why, state)
 		}
 		s.say(&schemas.TokenUsage{}, &schemas.RequestEnd{Status: schemas.StopCompleted})
@@ -231,7 +231,7 @@ func TestSnapshots(t *testing.T) {
 		defer e.close()
 		return e.state()
 	}
-	check := func(why string, state sessionState, calls ...string) {
+	check := func(why string, state bus.SessionState, calls ...string) {
 		t.Helper()
 		got := fresh()
 		pending := []string{}
@@ -245,31 +245,31 @@ func TestSnapshots(t *testing.T) {
 	ask := func(id string) schemas.Payload {
 		return &schemas.ApprovalRequest{ToolCallID: id, Name: "exec", Arguments: "{}", Hash: "h"}
 	}
-	check("a new session", stateIdle)
+	check("a new session", bus.StateIdle)
 	keep := w.openStream("/v1/sessions/s/stream", "") // the hub lives from here on
 	keep.state()
 	w.task("s")
 	keep.take(1)
-	check("a task", stateRunning)
+	check("a task", bus.StateRunning)
 	s.say(schemas.NewToolCall("a", "exec", "{}"), schemas.NewToolCall("b", "exec", "{}"), ask("a"))
 	keep.take(3)
-	check("one call waits", stateWaiting, "a")
+	check("one call waits", bus.StateWaiting, "a")
 	s.say(&schemas.ApprovalDecision{ToolCallID: "a", Decision: schemas.DecisionAllow}, ask("b"))
 	keep.take(2)
-	check("another one waits", stateWaiting, "b")
+	check("another one waits", bus.StateWaiting, "b")
 	s.append(schemas.New(time.Now(), ask("x")).WithOrigin("child"))
 	keep.take(1)
-	check("a child's call is the child's", stateWaiting, "b")
+	check("a child's call is the child's", bus.StateWaiting, "b")
 	s.say(&schemas.RequestEnd{Status: schemas.StopFailed})
 	keep.take(1)
-	check("the request failed", stateRunning)
+	check("the request failed", bus.StateRunning)
 	s.say(&schemas.TaskEnd{Status: schemas.StopFailed})
 	keep.take(1)
-	check("the end", stateIdle)
+	check("the end", bus.StateIdle)
 	s.say(&schemas.CompactionBegin{})
 	keep.take(1)
-	check("a compaction", stateRunning)
+	check("a compaction", bus.StateRunning)
 	s.say(&schemas.CompactionEnd{Status: schemas.StopCompleted})
 	keep.take(1)
-	check("its end", stateIdle)
+	check("its end", bus.StateIdle)
 }

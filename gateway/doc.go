@@ -10,6 +10,7 @@
 //	openapi.go    the table as an OpenAPI document; openapi_types.go: the Go types in it
 //	guard.go      who may ask: token, host, origin
 //	observe.go    what every answer carries; the line in the log
+//	crowd.go      how much is served at once
 //	request.go    reading bodies, parameters and idempotency keys, strictly
 //	failure.go    errors as HTTP answers
 //	commands.go   create, approve, abort, set, retry

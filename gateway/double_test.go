@@ -292,7 +292,7 @@ func (s *owned) appendLocked(ctx context.Context, messages []schemas.Message) (b
 		case *schemas.TaskEnd:
 			s.open, s.pending = false, nil
 		case *schemas.ApprovalRequest:
-			s.pending = append(s.pending, bus.PendingApproval{ToolCallID: p.ToolCallID, Name: p.Name, Arguments: p.Arguments, Hash: p.Hash})
+			s.pending = append(s.pending, bus.PendingFor(p))
 		case *schemas.ApprovalDecision:
 			s.pending = slices.DeleteFunc(slices.Clone(s.pending), func(w bus.PendingApproval) bool { return w.ToolCallID == p.ToolCallID })
 		}
@@ -306,7 +306,7 @@ func (s *owned) seen(prompts bool) []string {
 	defer s.mu.Unlock()
 	var out []string
 	for _, e := range s.entries {
-		if e.Message.Visible() || prompts && isPrompt(e.Message) {
+		if e.Message.Visible() || prompts && e.Message.TaskInput() {
 			line, err := schemas.Encode(e.Message)
 			if err != nil {
 				s.d.t.Fatal(err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strconv"
 
 	"braid/schemas"
 )
@@ -30,7 +31,7 @@ func statusOf(code schemas.Code) int {
 	case schemas.CodeSessionExists, schemas.CodeTaskInProgress, schemas.CodeNotRunning,
 		schemas.CodeNotPending, schemas.CodeHashMismatch, schemas.CodeConflict, schemas.CodeHasHistory:
 		return http.StatusConflict
-	case schemas.CodeQueueFull:
+	case schemas.CodeQueueFull, schemas.CodeTooMany:
 		return http.StatusTooManyRequests
 	case schemas.CodeTooLarge:
 		return http.StatusRequestEntityTooLarge
@@ -58,20 +59,6 @@ func (g *Gateway) fail(w http.ResponseWriter, r *http.Request, err error) {
 	writeError(w, status, known)
 }
 
-// retryAfter is in how many seconds it is worth trying again, empty for what time alone does not
-// change: a broker that is full stays so until somebody makes room, a queue until a task ends.
-func retryAfter(code schemas.Code) string {
-	switch code {
-	case schemas.CodeUnavailable:
-		return "1"
-	case schemas.CodeQueueFull:
-		return "5"
-	case schemas.CodeStorageFull:
-		return "30"
-	}
-	return ""
-}
-
 // writeError sends the one shape all errors have.
 func writeError(w http.ResponseWriter, status int, err error) {
 	var known *schemas.Error
@@ -81,8 +68,9 @@ func writeError(w http.ResponseWriter, status int, err error) {
 	if status == http.StatusUnauthorized {
 		w.Header().Set("WWW-Authenticate", `Bearer realm="braid"`)
 	}
-	if seconds := retryAfter(known.Code); seconds != "" {
-		w.Header().Set("Retry-After", seconds)
+	if known.RetryAfterMS > 0 {
+		seconds := (known.RetryAfterMS + 999) / 1000
+		w.Header().Set("Retry-After", strconv.FormatInt(seconds, 10))
 	}
 	writeJSON(w, status, struct {
 		Error *schemas.Error `json:"error"`

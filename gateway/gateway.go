@@ -46,6 +46,12 @@ type Options struct {
 	// Patience is how long a watcher may stay that far behind before it is cut off as too slow;
 	// default 30 s.
 	Patience time.Duration
+	// MaxWatchers is how many streams, and waits for the end of a task, are served at once; default
+	// 10,000.
+	MaxWatchers int
+	// MaxWaiting is how many commands may wait for their outcome at once; default 4,096. Those of one
+	// session may be a sixteenth of that.
+	MaxWaiting int
 	// ShutdownWait is how long Serve waits for requests to end by themselves; default 5 s.
 	ShutdownWait time.Duration
 }
@@ -62,15 +68,15 @@ func (o Options) withDefaults() Options {
 	fallback(&o.Patience, 30*time.Second)
 	fallback(&o.ShutdownWait, 5*time.Second)
 	o.Heartbeat = min(o.Heartbeat, 15*time.Second)
-	if o.RingBytes <= 0 {
-		o.RingBytes = 1 << 20
-	}
+	fallback(&o.RingBytes, 1<<20)
+	fallback(&o.MaxWatchers, 10_000)
+	fallback(&o.MaxWaiting, 4096)
 	return o
 }
 
-func fallback(d *time.Duration, value time.Duration) {
-	if *d <= 0 {
-		*d = value
+func fallback[T int | time.Duration](v *T, value T) {
+	if *v <= 0 {
+		*v = value
 	}
 }
 
@@ -87,11 +93,16 @@ type Gateway struct {
 	// projects follows all sessions at once, for those who watch the project.
 	projects *projects
 	replays  replays
+	watchers *crowd // streams, and waits for the end of a task
+	waiting  *crowd // commands without an outcome yet
 	ready    readiness
 	// stopping ends when streams are to end.
 	stopping context.Context //nolint:containedctx // the gateway's own life, not a caller's
 	stop     context.CancelFunc
 }
+
+// waitingShare is which part of the commands that may wait may be of one session.
+const waitingShare = 16
 
 // New makes a gateway. It starts nothing until it is asked for something.
 func New(o Options) (*Gateway, error) {
@@ -112,6 +123,8 @@ func New(o Options) (*Gateway, error) {
 	g := &Gateway{o: o, conn: o.Conn, log: o.Log, guard: newGuard(o.Token, o.Hosts), files: files}
 	g.stopping, g.stop = context.WithCancel(context.Background())
 	g.hubs, g.replays, g.projects = newHubs(g), newReplays(), &projects{g: g}
+	g.watchers = newCrowd(g.o.MaxWatchers, g.o.MaxWatchers)
+	g.waiting = newCrowd(g.o.MaxWaiting, max(g.o.MaxWaiting/waitingShare, 1))
 	table := g.table()
 	if g.api, err = describeAPI(table); err != nil {
 		return nil, fmt.Errorf("gateway: %w", err)

@@ -112,12 +112,12 @@ func TestProjectStreamGoesOnBesideASessionThatCanNotBeAskedAbout(t *testing.T) {
 	})
 	bad := w.engine.open("bad")
 	s := w.engine.open("good")
-	e.told("good", stateIdle)
+	e.told("good", bus.StateIdle)
 	for range 3 {
 		s.say(&schemas.RequestBegin{}, &schemas.ApprovalRequest{ToolCallID: "c", Name: "exec", Arguments: "{}", Hash: "h"})
 		bad.say(&schemas.RequestEnd{Status: schemas.StopAborted})
-		e.told("good", stateWaiting)
+		e.told("good", bus.StateWaiting)
 		s.say(&schemas.TaskEnd{Status: schemas.StopCompleted})
-		e.told("good", stateIdle)
+		e.told("good", bus.StateIdle)
 	}
 }

@@ -3,7 +3,6 @@ package gateway
 import (
 	"context"
 	"errors"
-	"slices"
 	"sync"
 	"time"
 
@@ -12,9 +11,6 @@ import (
 	"braid/bus"
 	"braid/schemas"
 )
-
-// wholeFrame is a line after all lines of a frame.
-const wholeFrame = 1<<31 - 1
 
 // hub follows one session for all of its watchers. It writes to none of them: each frame is
 // encoded once and put into a ring, from which watchers take at their own pace. So nobody's
@@ -37,7 +33,7 @@ type hub struct {
 	mu struct {
 		sync.RWMutex
 		ring     ring
-		state    taskState
+		state    bus.Activity
 		partials partials
 		position schemas.Position // all of this holds here
 		log      uint64           // sequence of the last recorded frame
@@ -98,8 +94,8 @@ func (h *hub) begin(ctx context.Context, wait time.Duration, broken string) (sch
 	if err != nil {
 		return schemas.Cursor{}, err
 	}
-	state := newTaskState(info)
-	turn, err := readTurn(ctx, h.conn, h.ref, info.LastSequence, state.name() != stateIdle)
+	state := info.Activity()
+	turn, err := readTurn(ctx, h.conn, h.ref, info.LastSequence, state.State() != bus.StateIdle)
 	if err != nil {
 		return schemas.Cursor{}, readFailed(err)
 	}
@@ -110,7 +106,7 @@ func (h *hub) begin(ctx context.Context, wait time.Duration, broken string) (sch
 	h.mu.position = schemas.Position{Sequence: info.LastSequence}
 	h.mu.ring.reset(h.mu.position)
 	if len(turn) > 0 {
-		h.mu.ring.reset(schemas.Position{Sequence: turn[0].Header.Prev, Line: wholeFrame})
+		h.mu.ring.reset(schemas.Behind(turn[0].Header.Prev))
 	}
 	for _, f := range turn {
 		if err := h.pushLocked(f); err != nil {
@@ -127,20 +123,9 @@ func (h *hub) begin(ctx context.Context, wait time.Duration, broken string) (sch
 	return h.cursorLocked(), nil
 }
 
-// describe asks for a session, with an answer that has seen everything recorded until now: an
-// engine that is behind must not call a session unknown that was created a moment ago.
+// describe asks for a session, with an answer that has seen everything recorded until now.
 func describe(ctx context.Context, conn *bus.Conn, ref schemas.SessionRef) (bus.SessionInfo, error) {
-	ends, err := conn.SessionEnds(ctx, ref)
-	if err != nil {
-		return bus.SessionInfo{}, readFailed(err)
-	}
-	if ends.Log == 0 {
-		return bus.SessionInfo{}, schemas.Errorf(schemas.CodeUnknownSession, "there is no session %s", ref.ID)
-	}
-	info, err := conn.AskSession(ctx, ref, ends.Log)
-	if err == nil && info.LastSequence == 0 {
-		info.LastSequence = ends.Log
-	}
+	info, err := conn.DescribeSession(ctx, ref)
 	return info, readFailed(err)
 }
 
@@ -158,7 +143,7 @@ func (h *hub) follow(ctx context.Context, at schemas.Cursor, wait time.Duration)
 		}
 		switch e := event.(type) {
 		case bus.Frame:
-			if err = h.push(e); err == nil && lastWord(e) {
+			if err = h.push(e); err == nil && e.EndsSession() {
 				err = errDeleted
 			}
 		case bus.CaughtUpEvent:
@@ -197,13 +182,6 @@ func (h *hub) pause(ctx context.Context, at schemas.Cursor, err error) (schemas.
 	}
 }
 
-// lastWord reports that the session is deleted after the frame.
-func lastWord(f bus.Frame) bool {
-	return slices.ContainsFunc(f.Messages, func(m schemas.Message) bool {
-		return m.Kind() == schemas.KindSessionDeleted && len(m.Origin) == 0
-	})
-}
-
 func (h *hub) push(f bus.Frame) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -218,7 +196,7 @@ func (h *hub) pushLocked(f bus.Frame) error {
 		return err
 	}
 	for _, m := range f.Messages {
-		h.mu.state = h.mu.state.apply(m)
+		h.mu.state = h.mu.state.Apply(m)
 		h.mu.partials.apply(m)
 	}
 	h.mu.position = e.position
@@ -236,7 +214,7 @@ func (h *hub) gap(e bus.GapEvent) {
 	h.mu.broken++
 	h.mu.reason = reasonExpired
 	h.mu.partials.clear()
-	h.mu.ring.reset(schemas.Position{Sequence: e.Before - 1, Line: wholeFrame})
+	h.mu.ring.reset(schemas.Behind(e.Before - 1))
 	h.signalLocked()
 }
 

@@ -64,7 +64,7 @@ func (g *Gateway) importSession(w http.ResponseWriter, r *http.Request) error {
 	if cmd.Import.Trace, err = g.conn.PutTrace(arriving, ref, trace); err != nil {
 		return traceRefused(err)
 	}
-	outcome, receipt, err := g.conn.SendAndWait(r.Context(), cmd, max(g.o.CommandWait, traceWait))
+	outcome, receipt, err := g.sendAndWait(r, cmd, max(g.o.CommandWait, traceWait))
 	if err != nil {
 		return err
 	}

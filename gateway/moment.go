@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 
+	"braid/bus"
 	"braid/schemas"
 )
 
@@ -11,7 +12,7 @@ import (
 // moment is a session at one position: what a watcher is told when it arrives, and where in the
 // ring it goes on.
 type moment struct {
-	state  taskState
+	state  bus.Activity
 	cursor schemas.Cursor
 	next   uint64
 	broken int

@@ -163,8 +163,8 @@ func describeErrors(codes []schemas.Code) object {
 			"properties": object{"code": object{"enum": names}},
 		}},
 	}}}}
-	if slices.ContainsFunc(codes, func(c schemas.Code) bool { return retryAfter(c) != "" }) {
-		o["headers"] = object{"Retry-After": object{"description": "In how many seconds it is worth trying again.", "schema": object{"type": "integer"}}}
+	if slices.ContainsFunc(codes, func(c schemas.Code) bool { return c.RetryAfter() > 0 }) {
+		o["headers"] = object{"Retry-After": object{"description": "In how many seconds it is worth trying again, rounded up; retry_after_ms says it in milliseconds.", "schema": object{"type": "integer"}}}
 	}
 	return o
 }

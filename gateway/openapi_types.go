@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"braid/bus"
 	"braid/schemas"
 )
 
@@ -173,8 +174,8 @@ func valuesOf(typ reflect.Type) []string {
 		return texts(schemas.DecisionAllow, schemas.DecisionDeny)
 	case reflect.TypeFor[schemas.Taken]():
 		return texts(schemas.TakenStarted, schemas.TakenQueued, schemas.TakenSteering)
-	case reflect.TypeFor[sessionState]():
-		return texts(stateIdle, stateRunning, stateWaiting)
+	case reflect.TypeFor[bus.SessionState]():
+		return texts(bus.StateIdle, bus.StateRunning, bus.StateWaiting)
 	}
 	return nil
 }

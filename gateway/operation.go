@@ -84,7 +84,10 @@ func (r route) errors() map[int][]schemas.Code {
 		all = append(all, schemas.CodeUnknownSession, schemas.CodeDeleted)
 	}
 	if r.command {
-		all = append(all, schemas.CodeConflict, schemas.CodeStorageFull)
+		all = append(all, schemas.CodeConflict, schemas.CodeStorageFull, schemas.CodeTooMany)
+	}
+	if r.resumes {
+		all = append(all, schemas.CodeTooMany)
 	}
 	if r.body.media != nil {
 		all = append(all, schemas.CodeTooLarge, codeMediaType)

@@ -28,7 +28,7 @@ func (g *Gateway) listSessions(w http.ResponseWriter, r *http.Request) error {
 	defer cancel()
 	page, err := g.conn.AskSessions(ctx, g.o.Project, bus.SessionsArgs{
 		Limit: limit, Cursor: values.Get("cursor"),
-		State: values.Get("state"), Agent: values.Get("agent"), Model: values.Get("model"),
+		State: bus.SessionState(values.Get("state")), Agent: values.Get("agent"), Model: values.Get("model"),
 		CreatedSince: values.Get("created_since"), CreatedUntil: values.Get("created_until"),
 	})
 	if err != nil {

@@ -108,7 +108,7 @@ func (h *projectHub) listen(ctx context.Context, feed *bus.ProjectFeed) error {
 		switch e := event.(type) {
 		case bus.Frame:
 			switch {
-			case lastWord(e):
+			case e.EndsSession():
 				h.hint(e.Session.ID, hint{deleted: true})
 			case tells(e):
 				h.hint(e.Session.ID, hint{log: e.Sequence})

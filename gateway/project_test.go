@@ -9,12 +9,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"braid/bus"
 	"braid/bus/bustest"
 	"braid/schemas"
 )
 
 // told reads events until a session is told to be in a state; "deleted" is one. It returns the id.
-func (e *events) told(session string, state sessionState) string {
+func (e *events) told(session string, state bus.SessionState) string {
 	e.t.Helper()
 	for {
 		switch got := e.next(); got.name {
@@ -61,9 +62,9 @@ func TestCase_C12_OneConnectionTellsOfAllSessions(t *testing.T) {
 	for i := range 7 {
 		id := fmt.Sprint("s", i)
 		do("POST", "/v1/sessions", `{"id":"`+id+`","model":"shell/demo"}`).Body.Close()
-		e.told(id, stateIdle)
+		e.told(id, bus.StateIdle)
 		do("POST", "/v1/sessions/"+id+"/tasks", `{"prompt":"x"}`).Body.Close()
-		e.told(id, stateRunning)
+		e.told(id, bus.StateRunning)
 	}
 }
 
@@ -74,16 +75,16 @@ func TestProjectStream(t *testing.T) {
 	e := w.openStream("/v1/events?token="+testToken, "", header("Authorization", ""))
 	e.expect(eventWatching)
 	w.create("s")
-	e.told("s", stateIdle)
+	e.told("s", bus.StateIdle)
 	w.task("s")
-	e.told("s", stateRunning)
+	e.told("s", bus.StateRunning)
 	s := w.engine.session("s")
 	s.say(schemas.NewToolCall("c1", "exec", "{}"), &schemas.ApprovalRequest{ToolCallID: "c1", Name: "exec", Arguments: "{}", Hash: "h1"})
-	e.told("s", stateWaiting)
+	e.told("s", bus.StateWaiting)
 	w.must(202, "POST", "/v1/sessions/s/approvals/c1", `{"decision":"allow"}`)
-	e.told("s", stateRunning)
+	e.told("s", bus.StateRunning)
 	s.say(&schemas.TaskEnd{Status: schemas.StopCompleted, Cause: "done"})
-	e.told("s", stateIdle)
+	e.told("s", bus.StateIdle)
 	w.create("t") // another one, between
 	s.say(&schemas.SessionDeleted{})
 	e.told("s", "deleted")
@@ -109,12 +110,12 @@ func TestProjectStreamTellsOfASessionThatIsImportedSlowly(t *testing.T) {
 		t.Fatalf("told of %+v, %v", v, err)
 	}
 	s.append(schemas.NewTraceOnly(time.Now(), &schemas.SessionMeta{SessionID: "s", Provider: "shell", ModelID: "demo"}))
-	e.told("s", stateIdle)
+	e.told("s", bus.StateIdle)
 	if err := s.owner.PublishTail(); err != nil {
 		t.Fatal(err)
 	}
 	s.say(&schemas.RequestBegin{}, &schemas.TaskEnd{Status: schemas.StopCompleted})
-	e.told("s", stateIdle)
+	e.told("s", bus.StateIdle)
 }
 
 // Who comes back with an id gets what follows it, once; who can't be told that is told so.
@@ -123,9 +124,9 @@ func TestProjectStreamResumes(t *testing.T) {
 	first := w.openStream("/v1/events", "")
 	begun := first.expect(eventWatching).id
 	w.create("a")
-	a := first.told("a", stateIdle)
+	a := first.told("a", bus.StateIdle)
 	w.create("b")
-	b := first.told("b", stateIdle)
+	b := first.told("b", bus.StateIdle)
 	first.close()
 	w.create("c")
 
@@ -178,7 +179,7 @@ func TestProjectStreamOutlivesTheBroker(t *testing.T) {
 	e.expect(eventResync)
 	waitFor(t, "the gateway is back", func() bool { return conn.Connected() })
 	d.open("s")
-	e.told("s", stateIdle)
+	e.told("s", bus.StateIdle)
 	d.stop()
 }
 

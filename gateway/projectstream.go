@@ -127,6 +127,11 @@ func (g *Gateway) streamProject(w http.ResponseWriter, r *http.Request) error {
 	if len(id) > schemas.MaxNameLength {
 		return &schemas.Error{Code: schemas.CodeInvalid, Field: headerLastEvent, Message: "that is no id of an event"}
 	}
+	leave, err := g.watchers.enter(schemas.SessionRef{})
+	if err != nil {
+		return err
+	}
+	defer leave()
 	wait, done := context.WithTimeout(r.Context(), g.o.QueryWait)
 	defer done()
 	h, release, err := g.projects.use(wait)

@@ -17,7 +17,7 @@ type sessionView struct {
 	Fallbacks    []string              `json:"fallback_models,omitzero"`
 	ActiveModel  string                `json:"active_model,omitzero"`
 	Agent        string                `json:"agent,omitzero"`
-	State        sessionState          `json:"state"`
+	State        bus.SessionState      `json:"state"`
 	Title        string                `json:"title,omitzero"`
 	Created      string                `json:"created,omitzero"`
 	LastActivity string                `json:"last_activity,omitzero"`
@@ -42,7 +42,7 @@ type shownView struct {
 
 func viewOf(info bus.SessionInfo) sessionView {
 	v := sessionView{
-		ID: info.Session.ID, Model: info.Model, Fallbacks: info.FallbackModels, ActiveModel: info.ActiveModel, Agent: info.Agent, State: newTaskState(info).name(),
+		ID: info.Session.ID, Model: info.Model, Fallbacks: info.FallbackModels, ActiveModel: info.ActiveModel, Agent: info.Agent, State: info.Activity().State(),
 		Title: info.Title, Created: info.Created, LastActivity: info.LastActivity,
 		Tasks: info.Tasks, Turns: info.Turns, TotalTokens: info.TotalTokens, TotalCostUSD: info.TotalCostUSD,
 		Pending: info.Pending, Queue: info.Queue,
@@ -107,7 +107,7 @@ type messagesView struct {
 
 	Partials []schemas.Message     `json:"partials,omitempty"`
 	Cursor   string                `json:"cursor,omitzero"`
-	State    sessionState          `json:"state,omitzero"`
+	State    bus.SessionState      `json:"state,omitzero"`
 	Pending  []bus.PendingApproval `json:"pending,omitempty"`
 }
 
@@ -163,7 +163,7 @@ func (g *Gateway) history(ctx context.Context, h *hub, after schemas.Position, l
 				break
 			}
 			after = m.Position
-			if m.Message.Visible() || isPrompt(m.Message) {
+			if m.Message.Shown(true) {
 				id := schemas.Cursor{Epoch: h.epoch, Position: m.Position}.String()
 				view.Messages = append(view.Messages, messageView{ID: id, Message: m.Message})
 			}
@@ -174,7 +174,7 @@ func (g *Gateway) history(ctx context.Context, h *hub, after schemas.Position, l
 		return view, nil
 	}
 	view.Partials = tail.partials
-	state := tail.state.view(tail.cursor)
+	state := viewOfActivity(tail.state, tail.cursor)
 	view.Cursor, view.State, view.Pending = state.Cursor, state.State, state.Pending
 	return view, nil
 }
@@ -216,10 +216,7 @@ func (g *Gateway) exportTrace(w http.ResponseWriter, r *http.Request) error {
 func (g *Gateway) ends(ctx context.Context, ref schemas.SessionRef) (uint64, error) {
 	ctx, cancel := context.WithTimeout(ctx, g.o.QueryWait)
 	defer cancel()
-	ends, err := g.conn.SessionEnds(ctx, ref)
-	if err == nil && ends.Log == 0 {
-		err = schemas.Errorf(schemas.CodeUnknownSession, "there is no session %s", ref.ID)
-	}
+	ends, err := g.conn.KnownEnds(ctx, ref)
 	return ends.Log, readFailed(err)
 }
 

@@ -108,7 +108,7 @@ func (r replays) recorded(ctx context.Context, h *hub, at schemas.Position) (rec
 	}
 	defer leave()
 	upTo := h.now().cursor.Position.Sequence
-	whole := record{end: schemas.Position{Sequence: upTo, Line: wholeFrame}}
+	whole := record{end: schemas.Behind(upTo)}
 	size := 0
 	for f, err := range h.conn.ReadFrames(ctx, h.ref, max(at.Sequence, 1)-1, upTo, bus.LogOnly) {
 		if err != nil {

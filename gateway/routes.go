@@ -76,7 +76,7 @@ func (g *Gateway) sessionRoutes() []route {
 			query: []parameter{
 				limitParameter(usualSessions, mostSessions),
 				{"cursor", "next of the page before.", textSchema()},
-				{"state", "What they are doing.", schemaOf[sessionState]()},
+				{"state", "What they are doing.", schemaOf[bus.SessionState]()},
 				{"agent", "Whose they are.", textSchema()},
 				{"model", "provider/model that they were made for.", textSchema()},
 				{"created_since", "They are not older; included.", timeSchema()},

@@ -447,7 +447,7 @@ func TestALiveGap(t *testing.T) {
 	defer release()
 	h.gap(bus.GapEvent{After: before, Before: before + 5})
 	e.resync()
-	if state := e.state(); state.State != stateRunning {
+	if state := e.state(); state.State != bus.StateRunning {
 		t.Errorf("state %+v", state)
 	}
 	s.speak(1)

@@ -74,10 +74,10 @@ func encodeFrame(epoch string, f bus.Frame) (*entry, error) {
 	var line []byte
 	for _, item := range f.Entries() {
 		e.position = item.Position
-		prompt := isPrompt(item.Message)
-		if !item.Message.Visible() && !prompt {
+		if !item.Message.Shown(true) {
 			continue
 		}
+		prompt := item.Message.TaskInput()
 		var err error
 		if line, err = schemas.Append(line[:0], item.Message); err != nil {
 			return nil, fmt.Errorf("encode message %s: %w", item.Position, err)
@@ -119,12 +119,6 @@ func (e *entry) end(i int) int {
 		return e.parts[i+1].start
 	}
 	return len(e.encoded)
-}
-
-// isPrompt tells what a task was given: what a person, or a parent session, asked for, and the turns
-// that came with it.
-func isPrompt(m schemas.Message) bool {
-	return m.Prompt() || m.Given()
 }
 
 // after returns the events that follow a position, with or without prompts, as few slices of the

@@ -71,6 +71,11 @@ func (g *Gateway) stream(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	leave, err := g.watchers.enter(ref)
+	if err != nil {
+		return err
+	}
+	defer leave()
 	h, release, err := g.follow(r.Context(), ref)
 	if err != nil {
 		return err
@@ -227,7 +232,7 @@ func (w *watcher) cursor() schemas.Cursor {
 
 // arrived tells how the session stands at a moment, and goes on from there.
 func (w *watcher) arrived(now moment) error {
-	data, err := schemas.EncodeJSON(now.state.view(now.cursor))
+	data, err := schemas.EncodeJSON(viewOfActivity(now.state, now.cursor))
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"braid/bus"
 	"braid/schemas"
 )
 
@@ -14,7 +15,7 @@ func TestStream(t *testing.T) {
 	w := newWorld(t)
 	w.create("s")
 	e := w.openStream("/v1/sessions/s/stream", "")
-	if state := e.state(); state.State != stateIdle || len(state.Pending) != 0 {
+	if state := e.state(); state.State != bus.StateIdle || len(state.Pending) != 0 {
 		t.Errorf("a new session is %+v", state)
 	}
 	start := w.task("s")
@@ -38,7 +39,7 @@ func TestStream(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("from the cursor of the task (-stored +streamed)\n%s", diff)
 	}
-	if state.State != stateIdle {
+	if state.State != bus.StateIdle {
 		t.Errorf("after the task: %+v", state)
 	}
 	if a := w.do("GET", "/v1/sessions/none/stream", ""); a.status != http.StatusNotFound {

@@ -36,6 +36,13 @@ func (g *Gateway) startTask(w http.ResponseWriter, r *http.Request) error {
 	if err := readLimited(w, r, &body, false, maxTaskBody); err != nil {
 		return err
 	}
+	if wait > 0 {
+		leave, err := g.watchers.enter(ref)
+		if err != nil {
+			return err // before anything is begun
+		}
+		defer leave()
+	}
 	answer, outcome, err := g.applied(w, r, schemas.Command{
 		Type: schemas.CommandTask, Session: ref, Task: &body,
 	})
@@ -113,7 +120,7 @@ func (g *Gateway) awaitTask(ctx context.Context, ref schemas.SessionRef, outcome
 	if h.reach(ctx, outcome.Log) != nil {
 		return nil
 	}
-	applied := schemas.Cursor{Epoch: h.epoch, Position: schemas.Position{Sequence: outcome.Log}}
+	applied := outcome.Cursor(h.epoch)
 	begin, err := g.replays.taskBegin(ctx, h, schemas.TurnCursor{Cursor: applied, Part: schemas.WholeMessage})
 	if err != nil {
 		return nil
@@ -150,7 +157,7 @@ type taskEnding struct {
 // read takes what is recorded beyond its place, up to where the hub is.
 func (t *taskEnding) read(ctx context.Context, replays replays, h *hub) error {
 	upTo := h.recordedTo()
-	if t.at.Sequence >= upTo && t.at.Line == wholeFrame {
+	if t.at.Compare(schemas.Behind(upTo)) >= 0 {
 		return nil
 	}
 	leave, err := replays.enter(ctx)
@@ -168,7 +175,7 @@ func (t *taskEnding) read(ctx context.Context, replays replays, h *hub) error {
 			}
 		}
 	}
-	t.at = schemas.Position{Sequence: upTo, Line: wholeFrame}
+	t.at = schemas.Behind(upTo)
 	return nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"braid/bus"
 	"braid/schemas"
 )
 
@@ -26,8 +27,8 @@ type turnWatcher struct {
 	view *schemas.TurnView
 	had  schemas.TurnCursor // what the client had when it came
 	// state is the session's where the watcher is, told the one that the client knows; nil: none.
-	state taskState
-	told  *taskState
+	state bus.Activity
+	told  *bus.Activity
 	anew  int // fresh beginnings of the hub that the client knows of
 }
 
@@ -148,7 +149,7 @@ func (w *turnWatcher) arrived(rest []*entry, now moment) error {
 	}
 	w.join(now)
 	w.state = now.state
-	if w.told != nil && w.told.same(now.state) {
+	if w.told != nil && w.told.Same(now.state) {
 		return nil
 	}
 	return w.tell(now.state, now.cursor)
@@ -173,8 +174,8 @@ func (w *turnWatcher) step(ctx context.Context, heartbeat <-chan time.Time) erro
 }
 
 // tell writes how the session stands.
-func (w *turnWatcher) tell(state taskState, at schemas.Cursor) error {
-	data, err := schemas.EncodeJSON(state.view(at))
+func (w *turnWatcher) tell(state bus.Activity, at schemas.Cursor) error {
+	data, err := schemas.EncodeJSON(viewOfActivity(state, at))
 	if err != nil {
 		return err
 	}
@@ -196,7 +197,7 @@ func (w *turnWatcher) write(entries []*entry, live bool) error {
 		}
 		wrote = wrote || len(events) > 0
 		w.at = e.position
-		if live && !w.told.same(w.state) {
+		if live && !w.told.Same(w.state) {
 			if err := w.tell(w.state, w.cursor()); err != nil {
 				return err
 			}
@@ -219,7 +220,7 @@ func (w *turnWatcher) project(e *entry) ([][]byte, error) {
 		if m.Position.Compare(w.at) <= 0 {
 			continue
 		}
-		w.state = w.state.apply(m.Message)
+		w.state = w.state.Apply(m.Message)
 		events := w.view.Add(m)
 		if i == len(messages)-1 { // an entry is a whole frame
 			events = append(events, w.view.Flush()...)

@@ -22,7 +22,7 @@ func (s *owned) turns() []string {
 	defer s.mu.Unlock()
 	var kept []schemas.Entry
 	for _, e := range s.entries {
-		if e.Message.Recorded() && (e.Message.Visible() || isPrompt(e.Message)) {
+		if e.Message.Recorded() && (e.Message.Visible() || e.Message.TaskInput()) {
 			kept = append(kept, e)
 		}
 	}
@@ -84,11 +84,11 @@ func TestTurnsStream(t *testing.T) {
 	w := newWorld(t)
 	w.create("s")
 	e := w.openStream(turnsPath, "")
-	if state := e.state(); state.State != stateIdle {
+	if state := e.state(); state.State != bus.StateIdle {
 		t.Errorf("a new session is %+v", state)
 	}
 	begin := w.task("s")
-	if state := e.state(); state.State != stateRunning {
+	if state := e.state(); state.State != bus.StateRunning {
 		t.Errorf("when the task begins: %+v", state)
 	}
 	s := w.engine.session("s")
@@ -98,7 +98,7 @@ func TestTurnsStream(t *testing.T) {
 
 	// Who comes in the middle of the task gets what comes from then on, and the whole result.
 	late := w.openStream(turnsPath, "")
-	if state := late.state(); state.State != stateRunning {
+	if state := late.state(); state.State != bus.StateRunning {
 		t.Errorf("in the middle: %+v", state)
 	}
 	s.answer("done")
@@ -115,7 +115,7 @@ func TestTurnsStream(t *testing.T) {
 	if !strings.Contains(want[7], `"turns":3`) || strings.Contains(want[7], "incomplete") {
 		t.Errorf("the result is %s", want[7])
 	}
-	if state := late.state(); state.State != stateIdle {
+	if state := late.state(); state.State != bus.StateIdle {
 		t.Errorf("at the end: %+v", state)
 	}
 	if diff := cmp.Diff(want, w.openStream(turnsPath, begin.Cursor).takeTurns(8)); diff != "" {
@@ -131,11 +131,11 @@ func TestTurnsTellWhoIsWaitedFor(t *testing.T) {
 	e := w.openStream(turnsPath, "")
 	e.state()
 	s.say(schemas.NewToolCall("A", "rm", "{}"), &schemas.ApprovalRequest{ToolCallID: "A", Name: "rm", Arguments: "{}", Hash: "h"})
-	if state := e.state(); state.State != stateWaiting || len(state.Pending) != 1 || state.Pending[0].Hash != "h" {
+	if state := e.state(); state.State != bus.StateWaiting || len(state.Pending) != 1 || state.Pending[0].Hash != "h" {
 		t.Errorf("when a person is asked: %+v", state)
 	}
 	s.say(&schemas.ApprovalDecision{Decision: schemas.DecisionDeny, ToolCallID: "A"}, schemas.NewToolCallOutput("A", "no", schemas.StopAborted))
-	if state := e.state(); state.State != stateRunning || len(state.Pending) != 0 {
+	if state := e.state(); state.State != bus.StateRunning || len(state.Pending) != 0 {
 		t.Errorf("when it was decided: %+v", state)
 	}
 	s.say(&schemas.TokenUsage{}, &schemas.RequestEnd{Status: schemas.StopCompleted})
@@ -299,7 +299,7 @@ func TestTurnsResync(t *testing.T) {
 		if reason, _ := e.resync(); reason != row.reason {
 			t.Errorf("%s: reason %q", row.why, reason)
 		}
-		if state := e.state(); state.State != stateRunning {
+		if state := e.state(); state.State != bus.StateRunning {
 			t.Errorf("%s: %+v", row.why, state)
 		}
 		e.close()

@@ -211,6 +211,7 @@ func TestRefusalsThatPassSayWhen(t *testing.T) {
 		seconds string
 	}{
 		{schemas.CodeQueueFull, 429, "5"},
+		{schemas.CodeTooMany, 429, "5"},
 		{schemas.CodeUnavailable, 503, "1"},
 		{schemas.CodeStorageFull, 503, "30"},
 		{schemas.CodeTaskInProgress, 409, ""},

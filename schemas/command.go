@@ -321,6 +321,16 @@ type Outcome struct {
 	Log uint64 `json:"log,omitzero"`
 }
 
+// Cursor is where watching shows all that the command brings about, given the stream's epoch; the
+// zero cursor if no frame records the outcome. That frame begins with the outcome, which is no part
+// of what watchers see.
+func (o Outcome) Cursor(epoch string) Cursor {
+	if o.Log == 0 {
+		return Cursor{}
+	}
+	return Cursor{Epoch: epoch, Position: Position{Sequence: o.Log}}
+}
+
 // Err is nil for an applied command, else the outcome as an *[Error].
 func (o Outcome) Err() error {
 	if o.Code == CodeApplied {
@@ -330,5 +340,5 @@ func (o Outcome) Err() error {
 	if message == "" {
 		message = "the command was refused: " + string(o.Code)
 	}
-	return &Error{Code: o.Code, Message: message, Field: o.Field}
+	return &Error{Code: o.Code, Message: message, Field: o.Field, RetryAfterMS: o.Code.RetryAfter().Milliseconds()}
 }

@@ -1,6 +1,9 @@
 package schemas
 
-import "fmt"
+import (
+	"fmt"
+	"time"
+)
 
 // Code is a machine-readable reason: of an error that a caller gets, or of a command's outcome.
 type Code string
@@ -30,6 +33,8 @@ const (
 	CodeTaskInProgress Code = "task_in_progress"
 	// CodeQueueFull: as many tasks wait as may.
 	CodeQueueFull Code = "queue_full"
+	// CodeTooMany: as many are served at once as may be.
+	CodeTooMany Code = "too_many"
 	// CodeNotRunning: there is no task to act on.
 	CodeNotRunning Code = "not_running"
 	// CodeNotPending: that tool call does not wait for a decision (any more), that task does not
@@ -61,6 +66,23 @@ type Error struct {
 	// Field names the offending input of a CodeInvalid, CodeTooLarge or CodeUnsupported error, as a
 	// path such as "input[2].content[0].image_url".
 	Field string `json:"field,omitzero"`
+	// RetryAfterMS is in how many milliseconds it is worth trying again; 0: time alone changes
+	// nothing, or nobody knows.
+	RetryAfterMS int64 `json:"retry_after_ms,omitzero"`
+}
+
+// RetryAfter is in what time it is worth trying again after a refusal with the code, 0 if time alone
+// changes nothing: a broker that is full stays so until somebody makes room, a queue until a task ends.
+func (c Code) RetryAfter() time.Duration {
+	switch c {
+	case CodeUnavailable:
+		return time.Second
+	case CodeQueueFull, CodeTooMany:
+		return 5 * time.Second
+	case CodeStorageFull:
+		return 30 * time.Second
+	}
+	return 0
 }
 
 // Error returns the message.
@@ -72,7 +94,7 @@ func (e *Error) Is(target error) bool {
 	return ok && t.Code == e.Code
 }
 
-// Errorf makes an Error.
+// Errorf makes an Error, which says when to try again if its code does.
 func Errorf(code Code, format string, args ...any) *Error {
-	return &Error{Code: code, Message: fmt.Sprintf(format, args...)}
+	return &Error{Code: code, Message: fmt.Sprintf(format, args...), RetryAfterMS: code.RetryAfter().Milliseconds()}
 }

@@ -142,3 +142,15 @@ func (m Message) Prompt() bool {
 	}
 	return len(m.Origin) == 0 && prompt(m)
 }
+
+// TaskInput reports whether the message is what a task was given: its prompt, or a turn that came
+// with it.
+func (m Message) TaskInput() bool { return m.Prompt() || m.Given() }
+
+// Shown reports whether watchers see the message, with or without what tasks were given.
+func (m Message) Shown(inputs bool) bool {
+	if m.TaskInput() {
+		return inputs
+	}
+	return m.Visible()
+}

@@ -116,6 +116,12 @@ type Position struct {
 	Line     int    `json:"line"`
 }
 
+// wholeFrame is a line after all lines of a frame.
+const wholeFrame = 1<<31 - 1
+
+// Behind is the place behind all lines of the frame at a sequence.
+func Behind(sequence uint64) Position { return Position{Sequence: sequence, Line: wholeFrame} }
+
 // Compare is -1, 0 or +1 as p stands before, at or after q.
 func (p Position) Compare(q Position) int {
 	switch {

@@ -306,7 +306,7 @@ func (r *promptRun) take(ctx context.Context, m schemas.Message) (over bool, err
 	}
 	switch p := m.Payload.(type) {
 	case *schemas.ApprovalRequest:
-		return false, r.decide(ctx, bus.PendingApproval{ToolCallID: p.ToolCallID, Name: p.Name, Arguments: p.Arguments, Hash: p.Hash, Rule: p.Rule})
+		return false, r.decide(ctx, bus.PendingFor(p))
 	case *schemas.TaskEnd:
 		if over = r.ours(p.TaskID); over {
 			r.failure = why(p)

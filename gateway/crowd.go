@@ -1,0 +1,50 @@
+package gateway
+
+import (
+	"sync"
+
+	"braid/schemas"
+)
+
+// crowd counts what is served at once, by what it is served for, and refuses what is too many: a
+// gateway's memory is bounded, whatever its clients do.
+type crowd struct {
+	most, mostOfOne int
+
+	mu struct {
+		sync.Mutex
+		all int
+		of  map[schemas.SessionRef]int
+	}
+}
+
+func newCrowd(most, mostOfOne int) *crowd {
+	c := &crowd{most: most, mostOfOne: mostOfOne}
+	c.mu.of = map[schemas.SessionRef]int{}
+	return c
+}
+
+// enter lets one more in for a session, or, without one, for the project. leave must be called once
+// after it. The error is an *[schemas.Error] of code too_many.
+func (c *crowd) enter(ref schemas.SessionRef) (leave func(), err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.mu.all >= c.most:
+		return nil, schemas.Errorf(schemas.CodeTooMany, "this gateway serves %d of these at once already", c.mu.all)
+	case c.mu.of[ref] >= c.mostOfOne:
+		return nil, schemas.Errorf(schemas.CodeTooMany, "%d of these are served at once already for this session", c.mu.of[ref])
+	}
+	c.mu.all++
+	c.mu.of[ref]++
+	return func() { c.leave(ref) }, nil
+}
+
+func (c *crowd) leave(ref schemas.SessionRef) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.mu.all--
+	if c.mu.of[ref]--; c.mu.of[ref] == 0 {
+		delete(c.mu.of, ref)
+	}
+}
