@@ -41,7 +41,7 @@ func sessionsCommand() *cobra.Command {
 		return listSessions(cmd, c, wanted, limit, json)
 	})
 	flags := cmd.Flags()
-	flags.StringVar(&wanted.State, "state", "", "only sessions that are idle, running or waiting")
+	flags.StringVar((*string)(&wanted.State), "state", "", "only sessions that are idle, running or waiting")
 	flags.StringVar(&wanted.Agent, "agent", "", "only sessions of this agent")
 	flags.StringVar(&wanted.Model, "model", "", "only sessions made for this provider/model")
 	flags.StringVar(&since, "since", "", "only sessions made since: a day, a time (RFC 3339), or how long ago, such as 24h")
@@ -82,7 +82,7 @@ func listSessions(cmd *cobra.Command, c *client.Client, wanted client.SessionsOp
 		if n++; json {
 			err = printObject(out, info)
 		} else {
-			rows.row(info.ID, info.State, info.Model, info.Agent, strconv.Itoa(info.Tasks), strconv.FormatInt(info.TotalTokens, 10),
+			rows.row(info.ID, string(info.State), info.Model, info.Agent, strconv.Itoa(info.Tasks), strconv.FormatInt(info.TotalTokens, 10),
 				dollars(info.TotalCostUSD), localTime(info.LastActivity), shorten(info.Title, 50))
 		}
 		if err != nil {
@@ -129,7 +129,7 @@ func showSession(w io.Writer, info client.Info) error {
 	f := &table{}
 	f.fact("session", info.ID)
 	f.fact("title", shorten(info.Title, 100))
-	f.fact("state", info.State)
+	f.fact("state", string(info.State))
 	f.fact("model", info.Model)
 	f.fact("running on", info.ActiveModel)
 	f.fact("fallbacks", strings.Join(info.FallbackModels, ", "))
