@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"slices"
+	"time"
 
 	"braid/bus"
 	"braid/engine/internal/session"
@@ -24,7 +25,10 @@ const (
 // readTrace reads the trace of an import on a goroutine of its own. It is checked once more, whole,
 // before anything of it is appended: whoever put it there need not have been a gateway.
 func (r *runner) readTrace(e session.ReadTrace) {
-	r.spawn(func(ctx context.Context) {
+	ctx, stop := context.WithCancel(r.ctx)
+	r.stopReading = stop
+	r.spawn(func(context.Context) {
+		defer stop()
 		err := r.streamTrace(ctx, e)
 		if err == nil || ctx.Err() != nil {
 			return
@@ -33,7 +37,7 @@ func (r *runner) readTrace(e session.ReadTrace) {
 		if refused.Code == schemas.CodeInternal {
 			r.log.Error().Err(err).Msg("a trace can't be imported")
 		}
-		r.report(session.TraceRefused{Reason: refused})
+		r.report(session.TraceRefused{Command: e.Command, Reason: refused})
 	})
 }
 
@@ -49,7 +53,7 @@ func (r *runner) streamTrace(ctx context.Context, e session.ReadTrace) error {
 	if err != nil {
 		return invalidTrace(err)
 	}
-	read := session.TraceRead{Facts: facts}
+	read := session.TraceRead{Command: e.Command, Facts: facts}
 	if e.Settings != nil {
 		read.Settings = *e.Settings
 	} else if read.Settings, err = e.Import.Settings(r.ref.ID, facts.Meta); err != nil {
@@ -108,10 +112,20 @@ func invalidTrace(err error) error {
 	return err
 }
 
-// dropTrace removes a trace that is in the log. If that fails a sweep will.
+// dropBound is how long the removal of a trace may take, also if the session is let go of meanwhile: one
+// that came to nothing is at rest at once.
+const dropBound = 2 * time.Second
+
+// dropTrace removes a trace that is in the log, or never will be. If that fails a sweep will. What reads it,
+// if anything still does, stops.
 func (r *runner) dropTrace(name string) {
+	if r.stopReading != nil {
+		r.stopReading()
+	}
 	r.spawn(func(ctx context.Context) {
-		if err := r.e.conn.DropTrace(ctx, r.ref, name); err != nil && ctx.Err() == nil {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), dropBound)
+		defer cancel()
+		if err := r.e.conn.DropTrace(ctx, r.ref, name); err != nil {
 			r.log.Debug().Err(err).Msg("an imported trace stays among the blobs")
 		}
 	})

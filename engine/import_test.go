@@ -382,3 +382,75 @@ func TestImportedTraceIsHistory(t *testing.T) {
 		t.Errorf("the outcome of a command of the trace is found: %+v, %v", o, err)
 	}
 }
+
+// An import that an abort or a delete ends in its middle makes no session, whoever owns it by then. After an
+// abort the name is free for another; what watchers see of both keeps the rules.
+func TestImportIsEndedInTheMiddle(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name  string
+		by    schemas.CommandType
+		crash bool // the owner is lost before it has heard of it
+	}{
+		{"by an abort", schemas.CommandAbort, false},
+		{"by an abort that the next owner takes", schemas.CommandAbort, true},
+		{"by a delete", schemas.CommandDelete, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			h := newHouse(t, bustest.Listening(t), nil)
+			first, w := h.wired("e1")
+			trace := longTrace(t, 1500) // more than may wait for the frame
+			frame := w.hold("braid.p.session.", `"step 50.`)
+			command := h.imports("s", "import", trace)
+			h.post(command)
+			frame.wait()
+			end := h.post(schemas.Command{ID: "end", Type: test.by, Session: ref})
+			e := first
+			if test.crash {
+				crash(first, w)
+				e = h.engine("e2")
+			} else {
+				h.stops(first)
+				r := h.runner(first)
+				h.eventually("the end does not come", func() (read bool) {
+					h.onLoop(r, func() { read = r.read >= end.Sequence })
+					return read
+				})
+				frame.release()
+			}
+			h.dropped("of it", command)
+			if test.by == schemas.CommandDelete {
+				h.deleted(e)
+				return
+			}
+			h.once("import", schemas.CodeAborted)
+			h.once("end", schemas.CodeApplied)
+			if o := h.send(taskCommand("t1")); o.Code != schemas.CodeUnknownSession {
+				t.Errorf("a task: %+v", o)
+			}
+			if o := h.send(h.imports("s", "again", trace)); o.Code != schemas.CodeApplied {
+				t.Fatalf("another import: %+v", o)
+			}
+			h.recorded("s")
+			h.watched()
+		})
+	}
+}
+
+// watched holds what watchers see of the session to the rules.
+func (h *house) watched() {
+	h.t.Helper()
+	var entries []schemas.Entry
+	for f, err := range h.conn.ReadFrames(context.Background(), ref, 0, 0, bus.LogAndLive) {
+		if err != nil {
+			h.t.Fatal(err)
+		}
+		for _, e := range f.Entries() {
+			if e.Message.Visible() {
+				entries = append(entries, e)
+			}
+		}
+	}
+	schematest.VerifyFinished(h.t, schemas.ViewStream, entries)
+}

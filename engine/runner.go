@@ -65,6 +65,8 @@ type tenure struct {
 	calls    map[string]*toolCall
 	desk     *toolDesk
 
+	stopReading context.CancelFunc // the trace that is being imported
+
 	deadlines []session.Effect // that the broker is being told, in order
 
 	began    time.Time // when the claim was there

@@ -99,10 +99,14 @@ func play(t *testing.T, archive *txtar.Archive) *txtar.Archive {
 	return out
 }
 
-// verified returns what a view holds of the entries, after holding it to every rule.
+// verified returns what a view holds of the entries, after holding it to every rule. Nobody sees in any what
+// is told to the model alone.
 func (s *stage) verified(v schemas.View, all []schemas.Entry) (entries []schemas.Entry) {
 	s.t.Helper()
 	for _, e := range all {
+		if timelinetest.ForModelAlone(e.Message) {
+			s.t.Errorf("what is for the model alone is in the log: %s", s.names.Line(e.Message))
+		}
 		if v == schemas.ViewFeed || v == schemas.ViewStream && e.Message.Visible() || v == schemas.ViewRecorded && e.Message.Recorded() {
 			entries = append(entries, e)
 		}

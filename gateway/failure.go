@@ -29,7 +29,8 @@ func statusOf(code schemas.Code) int {
 	case codeMethodNotAllowed:
 		return http.StatusMethodNotAllowed
 	case schemas.CodeSessionExists, schemas.CodeTaskInProgress, schemas.CodeNotRunning,
-		schemas.CodeNotPending, schemas.CodeHashMismatch, schemas.CodeConflict, schemas.CodeHasHistory:
+		schemas.CodeNotPending, schemas.CodeHashMismatch, schemas.CodeConflict, schemas.CodeHasHistory,
+		schemas.CodeAborted:
 		return http.StatusConflict
 	case schemas.CodeQueueFull, schemas.CodeTooMany:
 		return http.StatusTooManyRequests

@@ -69,7 +69,7 @@ func (g *Gateway) sessionRoutes() []route {
 				{"lenient", "true: leave out a last line that is torn.", schemaOf[bool]()},
 			},
 			replies: []reply{{status: 201, says: "It is imported.", content: document[importedView]()}},
-			codes:   []schemas.Code{schemas.CodeUnknownModel, schemas.CodeSessionExists, schemas.CodeDeleted, schemas.CodeNotFound},
+			codes:   []schemas.Code{schemas.CodeUnknownModel, schemas.CodeSessionExists, schemas.CodeDeleted, schemas.CodeNotFound, schemas.CodeAborted},
 		}},
 		{"GET", "/v1/sessions", g.listSessions, accessToken, operation{
 			id: "listSessions", does: "Lists sessions, those with the latest activity first.",

@@ -14,16 +14,21 @@ type Imported struct {
 // middle ends there. One that is applied ends when all of the trace is there, and not before: an outcome
 // like its own may be the trace's, of a session that was imported by a command of the same id elsewhere.
 func (i *Imported) Has(m Message) bool {
-	if i.Left == 0 {
-		return false
-	}
-	p, ok := m.Payload.(*CommandOutcome)
-	return !ok || p.Code == CodeApplied || p.CommandID != i.CommandID || p.Sequence != i.Sequence
+	return i.Left > 0 && !i.Refuses(m)
 }
 
-// Refuses reports whether the session's next message ends the import in its middle: nothing has come of
-// it, and what was there of the trace counts for nothing.
-func (i *Imported) Refuses(m Message) bool { return i.Left > 0 && !i.Has(m) }
+// Refuses reports whether the session's next message ends the import without a session: nothing has come
+// of it, and what was there of the trace counts for nothing. Watchers see that message, whatever they have
+// seen of the trace.
+func (i *Imported) Refuses(m Message) bool {
+	p, ok := m.Payload.(*CommandOutcome)
+	return ok && len(m.Origin) == 0 && p.Code != CodeApplied && i.answeredBy(p)
+}
+
+// answeredBy reports that the outcome is the import's own.
+func (i *Imported) answeredBy(p *CommandOutcome) bool {
+	return *i != Imported{} && p.CommandID == i.CommandID && p.Sequence == i.Sequence
+}
 
 // Take is Has, and counts the message as seen through the view.
 func (i *Imported) Take(m Message, view View) bool {
@@ -31,8 +36,15 @@ func (i *Imported) Take(m Message, view View) bool {
 		i.Left--
 		return true
 	}
-	i.Left = 0
-	if p, ok := m.Payload.(*SessionImported); ok && len(m.Origin) == 0 {
+	if len(m.Origin) > 0 {
+		return false
+	}
+	switch p := m.Payload.(type) {
+	case *CommandOutcome:
+		if i.answeredBy(p) {
+			*i = Imported{}
+		}
+	case *SessionImported:
 		*i = Imported{Left: p.Messages, CommandID: p.CommandID, Sequence: p.Sequence}
 		if view == ViewStream {
 			i.Left = p.Visible

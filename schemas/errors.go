@@ -46,6 +46,8 @@ const (
 	CodeConflict Code = "conflict"
 	// CodeDeleted: the session was deleted.
 	CodeDeleted Code = "deleted"
+	// CodeAborted: an abort ended what the command had begun; nothing has come of it.
+	CodeAborted Code = "aborted"
 	// CodeUnavailable: the broker or an engine can't be reached now; try again.
 	CodeUnavailable Code = "unavailable"
 	// CodeUnsupported: the session's model can't take such input.

@@ -423,7 +423,7 @@ type SessionImported struct {
 	Messages int `json:"messages"`
 	Visible  int `json:"visible"`
 	// CommandID and Sequence are those of the import command. If it is refused after all, its
-	// outcome ends the trace early, and there is no session.
+	// outcome, which is visible then, ends the trace early, and there is no session.
 	CommandID string `json:"command_id"`
 	Sequence  uint64 `json:"sequence"`
 	// Settings are what the session runs on from there; those of the trace are what it had run on.
@@ -431,7 +431,8 @@ type SessionImported struct {
 	Extra    jsontext.Value `json:",embed"`
 }
 
-// CommandOutcome is the one answer a command gets.
+// CommandOutcome is the one answer a command gets. It has scope trace, but for that of an import that comes
+// to nothing after its [SessionImported]: watchers learn by it that nothing they saw of the trace counts.
 type CommandOutcome struct {
 	CommandID string `json:"command_id"`
 	// Command is the command's type: an applied abort must be finished by whoever owns the

@@ -298,6 +298,8 @@ func lasts(m schemas.Message, imported bool) (least, most int) {
 		if imported {
 			return 0, 1
 		}
+	case *schemas.CommandOutcome: // of an import that came to nothing
+		return 0, 1
 	}
 	return 0, 0
 }

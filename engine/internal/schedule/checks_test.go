@@ -39,6 +39,9 @@ func (s *stage) checkEntry(e schemas.Entry) {
 	if len(broken) > 0 {
 		s.fail("the stream is not lawful: %v", broken)
 	}
+	if timelinetest.ForModelAlone(e.Message) {
+		s.fail("what is for the model alone is in the log: %s", s.names.Line(e.Message))
+	}
 	c.reader.names = &s.names
 	if problem := c.reader.read(e); problem != "" {
 		s.fail("%s %s: %s", e.Position, s.names.Line(e.Message), problem)

@@ -2,6 +2,25 @@ package session
 
 import "braid/schemas"
 
+// abortTask takes the abort of the running task.
+func (st *step) abortTask(e CommandReceived) {
+	already := st.Task.Aborting
+	st.outcome(e, schemas.CodeApplied, abortReason(&e.Command))
+	if e.Command.Abort != nil && e.Command.Abort.DropQueue {
+		st.dropQueue()
+	}
+	if !already {
+		st.abort()
+	}
+}
+
+func abortReason(c *schemas.Command) string {
+	if c.Abort == nil {
+		return ""
+	}
+	return c.Abort.Reason
+}
+
 // abort ends the task as soon as what runs has been ended, the model and the tools, each within the
 // bound that canceling it has. The model's last word is what it used.
 func (st *step) abort() {

@@ -24,15 +24,19 @@ type (
 		Refused *schemas.Error
 	}
 	// TraceRead answers [ReadTrace], bit by bit: messages of the trace from the From-th on. The first
-	// one of an import that nobody began brings Settings and Facts.
+	// one of an import that nobody began brings Settings and Facts. Command is the effect's.
 	TraceRead struct {
+		Command  uint64
 		Settings schemas.SessionMeta
 		Facts    schemas.TraceFacts
 		From     int
 		Messages []schemas.Message
 	}
-	// TraceRefused: the trace can't be imported, or not be read any more.
-	TraceRefused struct{ Reason *schemas.Error }
+	// TraceRefused: the trace can't be imported, or not be read any more. Command is as in [TraceRead].
+	TraceRefused struct {
+		Command uint64
+		Reason  *schemas.Error
+	}
 	// ToolsListed answers [ListTools].
 	ToolsListed struct{ Tools []schemas.ToolDefinition }
 	// ModelMessage: the model streamed a message. Request is that of the [CallModel] effect.
@@ -109,14 +113,16 @@ type Effect interface{ effect() }
 type (
 	// Answer tells the sender of a command its outcome and acknowledges the command.
 	Answer struct{ Outcome schemas.Outcome }
-	// ReadTrace asks for the messages of a trace from the From-th on, with [TraceRead]. Settings are
-	// those of an import that an owner before began.
+	// ReadTrace asks for the messages of a trace from the From-th on, with [TraceRead]. Command is the
+	// sequence of the import, Settings are those of one that an owner before began.
 	ReadTrace struct {
+		Command  uint64
 		Import   schemas.ImportBody
 		Settings *schemas.SessionMeta
 		From     int
 	}
-	// DropTrace: the trace is in the log, or never will be: nobody reads it any more.
+	// DropTrace: the trace is in the log, or never will be: nobody reads it any more, and what reads it
+	// may stop.
 	DropTrace struct{ Trace string }
 	// ListTools asks which tools there are; the answer is [ToolsListed].
 	ListTools struct{}

@@ -259,17 +259,54 @@ func (s *State) imports() bool { return s.importing != nil || s.source != nil }
 // importTrace takes up an import, from its beginning or where an owner before left it.
 func (st *step) importTrace(e CommandReceived) {
 	st.source = &e
-	read := ReadTrace{Import: *e.Command.Import}
+	read := ReadTrace{Command: e.Sequence, Import: *e.Command.Import}
 	if i := st.importing; i != nil {
 		read.Settings, read.From = i.settings, i.taken
 	}
 	st.do(read)
 }
 
+// reads reports that the trace of that command is being read. What is still read of one before it counts
+// for nothing.
+func (st *step) reads(command uint64) bool { return st.source != nil && st.source.Sequence == command }
+
+// whileImporting takes a command that comes while the trace is on its way: it waits for the end of the
+// import, or is its end.
+func (st *step) whileImporting(e CommandReceived) {
+	c := &e.Command
+	switch ends := e.Refused == nil; {
+	case ends && c.Type == schemas.CommandAbort:
+		message := "the import was aborted"
+		if why := abortReason(c); why != "" {
+			message += ": " + why
+		}
+		st.endImport(schemas.CodeAborted, message)
+		if st.Task != nil { // of a session that was created behind it
+			st.abortTask(e)
+			return
+		}
+		st.outcome(e, schemas.CodeApplied, abortReason(c))
+	case ends && c.Type == schemas.CommandDelete:
+		st.Deleting, st.deleter = true, c.ID // what waits is refused
+		st.endImport(schemas.CodeDeleted, "the session was deleted before it was imported")
+		st.outcome(e, schemas.CodeApplied, "")
+	default:
+		st.held = append(st.held, e)
+	}
+}
+
+// endImport ends the import as its outcome says, and any that waited behind it. Everything that was asked
+// before has its outcome then, in one frame with this one.
+func (st *step) endImport(code schemas.Code, message string) {
+	for st.source != nil {
+		st.importDone(code, message)
+	}
+}
+
 // traceRead appends the next messages of the trace, and behind the last what makes it whole: the
 // end of its last task, and the outcome of the command, in one frame.
 func (st *step) traceRead(e TraceRead) {
-	if st.source == nil {
+	if !st.reads(e.Command) {
 		return
 	}
 	if st.importing == nil {

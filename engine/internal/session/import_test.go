@@ -1,6 +1,7 @@
 package session
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -14,7 +15,7 @@ import (
 // importing begins an import of a trace and brings its first messages.
 func (p *play) importing(timeline string, first int) (rest TraceRead) {
 	p.command(schemas.Command{Type: schemas.CommandImport, Import: &schemas.ImportBody{Trace: "t"}})
-	read := TraceRead{Settings: schemas.SessionMeta{SessionID: "s", Provider: "pro", ModelID: "model", ApprovalMode: schemas.ApproveAsk}}
+	read := TraceRead{Command: p.sequence, Settings: schemas.SessionMeta{SessionID: "s", Provider: "pro", ModelID: "model", ApprovalMode: schemas.ApproveAsk}}
 	for _, e := range schematest.MustParse(timeline) {
 		read.Messages = append(read.Messages, e.Message)
 	}
@@ -192,7 +193,7 @@ func TestImportRefusedInTheMiddle(t *testing.T) {
 	p := newPlay(t)
 	p.importing(twoCalls, 5)
 	p.task()
-	p.do(TraceRefused{schemas.Errorf(schemas.CodeNotFound, "gone")})
+	p.do(TraceRefused{Command: 1, Reason: schemas.Errorf(schemas.CodeNotFound, "gone")})
 	p.expect("outcome not_found", "outcome unknown_session", "-> answer", "session.DropTrace", "-> answer")
 	folded := New(p.s.Session)
 	for _, m := range p.log {
@@ -206,5 +207,69 @@ func TestImportRefusedInTheMiddle(t *testing.T) {
 	p.do(p.importing(twoCalls, 0))
 	if p.s.Meta == nil {
 		t.Error("a second import makes no session")
+	}
+}
+
+// An abort or a delete ends the import at once: nothing of it counts, what was asked before has its
+// outcome in the same frame, and what is still read of the trace is nobody's.
+func TestImportEnds(t *testing.T) {
+	again := schemas.Command{Type: schemas.CommandImport, Import: &schemas.ImportBody{Trace: "t"}}
+	abort := schemas.Command{Type: schemas.CommandAbort, Abort: &schemas.AbortBody{Reason: "enough"}}
+	create := schemas.Command{Type: schemas.CommandCreate, Create: &schemas.CreateBody{Model: "pro/model"}}
+	task := schemas.Command{Type: schemas.CommandTask, Task: &schemas.TaskBody{Prompt: "go"}}
+	forgotten := schemas.Command{Type: schemas.CommandDelete}
+	for _, row := range []struct {
+		why     string
+		held    []schemas.Command
+		by      schemas.Command
+		want    []string
+		visible bool // the import's outcome, because something of it was
+		first   int
+	}{
+		{"an abort in its midst", nil, abort, []string{"outcome aborted", "outcome applied", "-> answer", "session.DropTrace", "-> answer"}, true, 5},
+		{"before anything of it is stored", nil, abort, []string{"outcome aborted", "outcome applied", "-> answer", "session.DropTrace", "-> answer"}, false, 0},
+		{"what waits is refused, another import ended as well", []schemas.Command{task, again}, abort, []string{
+			"outcome aborted", "outcome unknown_session", "outcome aborted", "outcome applied",
+			"-> answer", "session.DropTrace", "-> answer", "session.ReadTrace", "-> answer", "session.DropTrace", "-> answer",
+		}, true, 5},
+		{"a session was to be created behind it, and its task is aborted", []schemas.Command{create, task}, abort, []string{
+			"outcome aborted", "outcome applied", "session_meta", "outcome applied", `text "go"`, "outcome applied", "abort enough", "task aborted user",
+			"-> answer", "session.DropTrace", "-> answer", "-> answer", "-> answer",
+		}, true, 5},
+		{"a delete", []schemas.Command{create}, forgotten, []string{
+			"outcome deleted", "outcome deleted", "outcome applied", "session_deleted", "-> answer", "session.DropTrace", "-> answer", "-> answer",
+		}, true, 5},
+	} {
+		t.Run(row.why, func(t *testing.T) {
+			p := newPlay(t)
+			rest := p.importing(twoCalls, row.first)
+			for _, c := range row.held {
+				p.command(c).expect()
+			}
+			p.command(row.by).expect(row.want...)
+			end := p.log[slices.IndexFunc(p.log, func(m schemas.Message) bool { return m.Kind() == schemas.KindCommandOutcome })]
+			if end.Visible() != row.visible {
+				t.Errorf("visible %v: %+v", end.Visible(), end.Payload)
+			}
+			folded := New(p.s.Session)
+			for _, m := range p.log {
+				folded.Apply(m)
+			}
+			for name, s := range map[string]*State{"the owner": p.s, "the fold": folded} {
+				if s.imports() || s.Task != nil || !s.AtRest() || s.Deleted != (row.by.Type == schemas.CommandDelete) {
+					t.Errorf("%s has %+v", name, s)
+				}
+			}
+			p.do(rest).expect()
+			if row.by.Type == schemas.CommandDelete || p.s.Meta != nil {
+				return
+			}
+			late := rest
+			rest = p.importing(twoCalls, 0)
+			p.do(late).expect()
+			if p.do(rest); p.s.Meta == nil {
+				t.Error("a second import makes no session")
+			}
+		})
 	}
 }

@@ -12,9 +12,6 @@ import (
 
 func (w *world) check(finish bool) {
 	for _, view := range []schemas.View{schemas.ViewFeed, schemas.ViewStream, schemas.ViewRecorded} {
-		if view == schemas.ViewStream && w.gone {
-			continue // that an import has ended early is not part of it
-		}
 		c := schemas.NewChecker(view)
 		var violations []schemas.Violation
 		for _, e := range w.log {

@@ -82,7 +82,7 @@ func (w *world) importTrace(trace []schemas.Message, facts schemas.TraceFacts, d
 	}
 	w.own("", "lost")
 	from := -1
-	for w.state.Meta == nil || len(w.unstored) > 0 {
+	for w.state.Meta == nil && !w.state.Deleted || len(w.unstored) > 0 {
 		switch rapid.IntRange(0, 4).Draw(w.t, "step of the import") {
 		case 0:
 			w.store()
@@ -107,7 +107,7 @@ func (w *world) importTrace(trace []schemas.Message, facts schemas.TraceFacts, d
 				}
 			}
 			n := min(rapid.IntRange(1, 9).Draw(w.t, "messages"), len(trace)-from)
-			w.step(TraceRead{Settings: settings, Facts: facts, From: from, Messages: trace[from : from+n]})
+			w.step(TraceRead{Command: w.state.source.Sequence, Settings: settings, Facts: facts, From: from, Messages: trace[from : from+n]})
 			from += n
 		}
 	}
@@ -121,19 +121,22 @@ func (w *world) disturb(body *schemas.ImportBody) (again bool) {
 			k.Task = &schemas.TaskBody{Prompt: k.ID, WhenBusy: rapid.SampledFrom([]schemas.WhenBusy{schemas.BusyQueue, schemas.BusySteer}).Draw(w.t, "when busy")}
 		})
 	case "delete":
-		w.command(schemas.CommandDelete, nil)
+		if rapid.IntRange(0, 2).Draw(w.t, "delete it") == 0 {
+			w.endImport(schemas.CommandDelete)
+		}
 	case "create":
 		w.command(schemas.CommandCreate, func(k *schemas.Command) { k.Create = &schemas.CreateBody{Model: "p/m"} })
 	case "abort":
-		w.command(schemas.CommandAbort, nil)
+		w.endImport(schemas.CommandAbort)
+		w.command(schemas.CommandImport, func(k *schemas.Command) { k.Import = body })
+		return true
 	case "import":
 		w.command(schemas.CommandImport, func(k *schemas.Command) { k.Import = body })
 	case "gone":
 		if w.state.source == nil {
 			return false
 		}
-		w.gone = true
-		w.step(TraceRefused{Reason: schemas.Errorf(schemas.CodeNotFound, "it is gone")})
+		w.step(TraceRefused{Command: w.state.source.Sequence, Reason: schemas.Errorf(schemas.CodeNotFound, "it is gone")})
 		w.command(schemas.CommandImport, func(k *schemas.Command) { k.Import = body })
 		return true
 	case "give up":
@@ -142,4 +145,24 @@ func (w *world) disturb(body *schemas.ImportBody) (again bool) {
 		w.step(CheckpointDue{})
 	}
 	return false
+}
+
+// endImport has a command end the import that runs, if one does. What was read of its trace comes late.
+func (w *world) endImport(by schemas.CommandType) {
+	source := w.state.source
+	w.command(by, nil)
+	if w.state.source != nil {
+		w.t.Fatalf("%s has not ended the import\n%s", by, w.dump())
+	}
+	if source == nil {
+		return
+	}
+	for _, late := range []Event{
+		TraceRead{Command: source.Sequence, Messages: []schemas.Message{schemas.New(w.now, schemas.UserText("late"))}},
+		TraceRefused{Command: source.Sequence, Reason: schemas.Errorf(schemas.CodeNotFound, "late")},
+	} {
+		if out := w.state.Step(w.now, late); len(out.Messages)+len(out.Effects) > 0 {
+			w.t.Fatalf("what was read of a trace whose import has ended counts\n%s", w.dump())
+		}
+	}
 }

@@ -42,7 +42,6 @@ type world struct {
 	said    []schemas.Message // what the model said last, all of it
 	copied  *world            // a session made of the trace
 	copies  int               // how often the session's trace was copied
-	gone    bool              // the trace of an import was, in its middle
 }
 
 type heldEffect struct {

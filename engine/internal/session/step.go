@@ -28,7 +28,7 @@ func (s *State) Step(now time.Time, event Event) Output {
 	case TraceRead:
 		st.traceRead(e)
 	case TraceRefused:
-		if st.source != nil {
+		if st.reads(e.Command) {
 			st.importDone(e.Reason.Code, e.Reason.Message)
 		}
 	case ToolsListed:
@@ -87,7 +87,7 @@ func (st *step) command(e CommandReceived) {
 		return // it has its outcome
 	}
 	if st.source != nil {
-		st.held = append(st.held, e)
+		st.whileImporting(e)
 		return
 	}
 	c := &e.Command
@@ -138,18 +138,7 @@ func (st *step) command(e CommandReceived) {
 		st.outcome(e, schemas.CodeApplied, "")
 		st.waiting = false
 	case schemas.CommandAbort:
-		reason := ""
-		if c.Abort != nil {
-			reason = c.Abort.Reason
-		}
-		already := st.Task.Aborting
-		st.outcome(e, schemas.CodeApplied, reason)
-		if c.Abort != nil && c.Abort.DropQueue {
-			st.dropQueue()
-		}
-		if !already {
-			st.abort()
-		}
+		st.abortTask(e)
 	}
 }
 
@@ -201,7 +190,11 @@ func (st *step) taken(e CommandReceived, how schemas.Taken) {
 
 func (st *step) answer(e CommandReceived, p *schemas.CommandOutcome) {
 	p.CommandID, p.Command, p.Sequence = e.Command.ID, e.Command.Type, e.Sequence
-	st.note(p)
+	if p.Command == schemas.CommandImport && p.Code != schemas.CodeApplied && st.importing != nil {
+		st.emit(p) // watchers have seen its beginning
+	} else {
+		st.note(p)
+	}
 	st.do(Answer{p.Outcome(0)})
 }
 
