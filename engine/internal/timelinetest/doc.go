@@ -9,4 +9,5 @@
 //	names.go     messages and inputs as a file shows them
 //	tools.go     the tools of its toolrunners
 //	usage.go     what requests used, as a file shows it
+//	told.go      what nobody may see but the model
 package timelinetest
