@@ -1,5 +1,6 @@
 # Shortcuts for working on Braid. Everything here is a plain go command underneath; nothing needs
-# to be installed but Go (and a C compiler for the race detector). `make` alone lists the targets.
+# to be installed but Go (and a C compiler for the race detector; node for `make interop`). `make`
+# alone lists the targets.
 
 SHELL       := bash
 .SHELLFLAGS := -euo pipefail -c
@@ -57,7 +58,7 @@ cover: ## measure coverage: a line a package, the total, and coverage/index.html
 	go tool cover -html coverage/profile.txt -o coverage/index.html
 	@go tool cover -func coverage/profile.txt | tail -1
 
-interop: ## test against programs of other people, from npm; needs node
+interop: ## test against programs of other people: needs node, uses npm, the nats command and Chromium
 	.ci/interop
 
 page: ## test the web page in Chromium, and leave pictures of its states in bin/page

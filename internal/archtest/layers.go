@@ -159,7 +159,7 @@ type confinement struct {
 }
 
 var confinements = []confinement{
-	{"github.com/nats-io/", []string{"bus"}, []string{"deploy"},
+	{"github.com/nats-io/", []string{"bus"}, []string{"deploy", "internal/interop"},
 		"only bus talks to NATS, so that fences, retries and error codes are read in one place; add what you need to bus"},
 	{"github.com/cockroachdb/pebble/", []string{"trace"}, nil,
 		"only trace knows Pebble, so that keys and crash safety live in one place; add a query to trace.Store"},
