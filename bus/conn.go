@@ -48,6 +48,8 @@ type Conn struct {
 	registry, instances, running jetstream.KeyValue
 	blobs                        jetstream.ObjectStore
 
+	gaps feedGaps
+
 	mu struct {
 		sync.Mutex
 		epochs     []string // of each session stream, as last read

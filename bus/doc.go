@@ -3,7 +3,7 @@
 // What it offers, and where to read:
 //
 //	server.go     an embedded nats-server, for one process or a small cluster
-//	conn.go       a connection: dialling with patience; address.go: what of a URL may be shown
+//	conn.go       a connection: dialling with patience; address.go: what of a URL may be shown; stats.go: counts
 //	publish.go    publishing with typed answers; retry.go: reads that are asked again
 //	topology.go   the streams, buckets and their settings, created idempotently
 //	subjects.go   every subject, built and parsed in one place

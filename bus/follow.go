@@ -221,6 +221,7 @@ func (f *Follower) readOne(ctx context.Context) error {
 func (f *Follower) deliver(frame Frame, before Point) {
 	if frame.AfterGap {
 		f.visible.gap()
+		f.c.gaps.lost.Add(1)
 		f.ready = append(f.ready, GapEvent{After: before.Sequence, Before: frame.Sequence})
 	}
 	for _, m := range frame.Messages {
@@ -240,6 +241,7 @@ func (f *Follower) deliver(frame Frame, before Point) {
 
 // resync ends the follower.
 func (f *Follower) resync(reason string) {
+	f.c.gaps.resyncs.Add(1)
 	f.ready = append(f.ready, ResyncEvent{Reason: reason})
 	f.ended = true
 	f.reading = nil
@@ -341,7 +343,9 @@ func (f *Follower) fill(ctx context.Context, sequence uint64) error {
 	f.wanted = max(f.wanted, sequence)
 	if f.reading == nil {
 		f.missing = sequence
+		return nil
 	}
+	f.c.gaps.mended.Add(1)
 	return nil
 }
 

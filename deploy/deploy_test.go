@@ -147,6 +147,8 @@ func TestUsersCanDoTheirWork(t *testing.T) {
 	started, err := toolrunner.WriteRecord(ctx, session, "call1", queued, schemas.ToolRecord{State: schemas.RecordStarted, Attempt: 1, Toolrunner: "t1", Nonce: "n"})
 	must(t, "toolrunner: start", err)
 	must(t, "toolrunner: acknowledge", calls.Ack(ctx, pulled[0]))
+	_, _, err = toolrunner.QueueDepth(ctx, "default", "default")
+	must(t, "toolrunner: look at the queue", err)
 	must(t, "engine: cancel", engine.CancelCall(ctx, "t1", session, "call1"))
 	must(t, "toolrunner: send output", toolrunner.PublishFragment(session, schemas.ToolFragment{ToolCallID: "call1", Attempt: 1, Text: "now"}))
 	must(t, "toolrunner: keep output", second(toolrunner.KeepOutput(ctx, session, "call1", strings.NewReader("now"))))

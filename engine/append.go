@@ -38,8 +38,9 @@ type job struct {
 
 type result struct {
 	job
-	ack bus.Ack
-	err error
+	ack  bus.Ack
+	took time.Duration
+	err  error
 }
 
 // markedCursor is the last command whose outcome is among the messages up to a mark.
@@ -121,12 +122,13 @@ func (r *runner) appendFrames(ctx context.Context) {
 	for {
 		select {
 		case j := <-r.jobs:
-			out := result{job: j}
+			out, sent := result{job: j}, time.Now()
 			if j.confirm != nil {
 				out.ack, out.err = r.owner.Confirm(ctx)
 			} else {
 				out.ack, out.err = r.owner.Append(ctx, j.messages, j.cursor)
 			}
+			out.took = time.Since(sent)
 			r.results <- out
 		case <-ctx.Done():
 			return
@@ -165,6 +167,15 @@ func (r *runner) storedOnly(res result) error {
 	r.appended = time.Now()
 	if res.confirm == nil {
 		r.done = res.mark
+		r.tellStored(res)
 	}
 	return nil
+}
+
+// tellStored tells what a stored frame amounts to.
+func (r *runner) tellStored(res result) {
+	tell(r.e.events.Appended, res.took)
+	for _, m := range res.messages {
+		r.ledger.read(m, r.e.events)
+	}
 }

@@ -21,6 +21,9 @@
 //	delete.go      the end of a session
 //	deadline.go    decisions that must come in time
 //	tooldesk.go    what toolrunners say to the owner
+//	motion.go      how many sessions do what
+//	events.go      what engines tell those who count
+//	ledger.go      what stored messages amount to
 //	watch.go       who lives, whose sessions need somebody, are our own loops alive
 //	sweep.go       blobs that nothing refers to
 //	projector.go   the session logs become the trace

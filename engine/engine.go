@@ -36,6 +36,11 @@ type Options struct {
 	// Jitter spreads retries: it returns numbers from 0 up to 1, and is called by many goroutines.
 	// Default: random ones.
 	Jitter func() float64
+	// Events are told what becomes of sessions.
+	Events Events
+	// TraceParent, if set, says what calls of a task carry to their toolrunners, for these to draw them
+	// as parts of it: a W3C traceparent. Many goroutines call it.
+	TraceParent func(TaskOf) string
 	// Timing overrides waits; the zero value is right for everything but tests.
 	Timing Timing
 	Log    zerolog.Logger
@@ -105,6 +110,8 @@ type Engine struct {
 	instance string
 	room     int
 	jitter   func() float64
+	events   Events
+	parent   func(TaskOf) string
 	timing   Timing
 
 	beat      *bus.Beat
@@ -142,7 +149,7 @@ func Start(ctx context.Context, o Options) (*Engine, error) {
 	}
 	e := &Engine{
 		conn: o.Conn, store: o.Trace, models: o.Models, prices: o.Prices, policy: o.Policy, instance: o.Instance, room: o.MaxSessions,
-		jitter: o.Jitter, timing: o.Timing.withDefaults(), log: o.Log.With().Str("engine", o.Instance).Logger(),
+		jitter: o.Jitter, events: o.Events, parent: o.TraceParent, timing: o.Timing.withDefaults(), log: o.Log.With().Str("engine", o.Instance).Logger(),
 	}
 	e.mu.runners = map[schemas.SessionRef]*runner{}
 	e.mu.changed = make(chan struct{})

@@ -128,7 +128,7 @@ func substance(m schemas.Message) bool {
 
 func newTenure(ctx context.Context, ref schemas.SessionRef, owner *bus.Owner) *tenure {
 	t := &tenure{
-		owner: owner, state: session.New(ref),
+		owner: owner, state: session.New(ref), ledger: ledger{ref: ref},
 		appender: newAppender(),
 		urgent:   make(chan func(), 64),
 		stream:   make(chan session.Event, 256),
@@ -200,7 +200,7 @@ func (r *runner) fold(ctx context.Context) error {
 		last = f.Time
 		for _, m := range f.Messages {
 			imported := r.state.Imported(m)
-			r.state.Apply(m)
+			r.replay(m)
 			if p, ok := m.Payload.(*schemas.CommandOutcome); ok && !imported {
 				r.outcomes[p.CommandID] = p.Outcome(f.Sequence)
 			}
@@ -212,6 +212,12 @@ func (r *runner) fold(ctx context.Context) error {
 	return nil
 }
 
+// replay takes a message that was in the log before.
+func (r *runner) replay(m schemas.Message) {
+	r.state.Apply(m)
+	r.ledger.read(m, Events{})
+}
+
 // foldTrace folds the trace's messages before the last quiet point, and returns its sequence.
 func (r *runner) foldTrace(ctx context.Context) (point uint64, err error) {
 	var open []schemas.Entry // since the last quiet point
@@ -220,7 +226,7 @@ func (r *runner) foldTrace(ctx context.Context) (point uint64, err error) {
 		switch e.Message.Payload.(type) {
 		case *schemas.RequestBegin, *schemas.Checkpoint, *schemas.TaskEnd:
 			for len(open) > 0 && open[0].Position.Sequence < e.Position.Sequence {
-				r.state.Apply(open[0].Message)
+				r.replay(open[0].Message)
 				open = open[1:]
 			}
 			point = e.Position.Sequence

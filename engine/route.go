@@ -158,6 +158,7 @@ func (e *Engine) refuse(ctx context.Context, w bus.WakeUp, reason *schemas.Error
 		if err := e.conn.Reply(c, o); err != nil {
 			e.log.Debug().Err(err).Msg("reply")
 		}
+		tell(e.events.Settled, SettledCommand{Type: c.Type, Code: reason.Code})
 		e.dropOutside(ctx, c)
 	}
 	if err := e.conn.Ack(ctx, w); err != nil {

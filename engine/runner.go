@@ -24,10 +24,11 @@ type runner struct {
 	ref schemas.SessionRef
 	log zerolog.Logger
 
-	bell  chan struct{} // rings when mu.wakes grew
-	leave chan struct{} // closed to hand the session over
-	born  time.Time     // carries the monotonic clock that round is read on
-	round atomic.Int64  // when the loop last came round, nanoseconds after born
+	bell   chan struct{} // rings when mu.wakes grew
+	leave  chan struct{} // closed to hand the session over
+	born   time.Time     // carries the monotonic clock that round is read on
+	round  atomic.Int64  // when the loop last came round, nanoseconds after born
+	motion atomic.Int32  // what the session does, see [Motion]
 
 	mu struct {
 		sync.Mutex
@@ -46,6 +47,7 @@ type runner struct {
 type tenure struct {
 	owner   *bus.Owner
 	state   *session.State
+	ledger  ledger // of what is stored
 	running uint64 // revision of the RUNNING key
 
 	ctx    context.Context //nolint:containedctx // the tenure's own life, not a caller's
@@ -212,6 +214,7 @@ func (r *runner) loop() error {
 	defer tick.Stop()
 	for {
 		r.touch()
+		r.noteMotion()
 		if err := r.flush(); err != nil {
 			return err
 		}

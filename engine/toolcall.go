@@ -30,6 +30,7 @@ type toolCall struct {
 
 	toolrunner atomic.Pointer[string] // who runs it, once that is known
 	asked      time.Time              // when output was last asked for again; the loop's
+	parent     string                 // what it carries for who draws it, see [Options.TraceParent]
 	stood      time.Duration          // how long the record had stood that this owner found
 }
 
@@ -41,6 +42,9 @@ func (r *runner) startTool(e session.StartTool) {
 	c := &toolCall{r: r, start: e, pool: e.Definition.Pool, hint: make(chan *schemas.ToolRecord, 4), cancel: make(chan struct{})}
 	if e.Bound != nil {
 		c.bind(e.Bound)
+	}
+	if r.e.parent != nil && r.state.Task != nil {
+		c.parent = r.e.parent(TaskOf{Session: r.ref, Agent: r.state.Meta.Agent, Task: r.state.Task.ID})
 	}
 	r.calls[e.Call.ToolCallID] = c
 	r.spawn(c.run)
@@ -307,7 +311,7 @@ func (c *toolCall) request(rec schemas.ToolRecord) schemas.ToolRequest {
 	return schemas.ToolRequest{
 		Session: c.r.ref, ToolCallID: c.id(), Name: def.Name, Arguments: c.start.Call.Arguments,
 		Queued: rec.Sequence, Attempt: max(rec.Attempt, 1), Retry: def.Retry,
-		Workspace: c.start.Workspace, TimeoutMS: def.TimeoutMS, OutputCap: def.OutputCap,
+		Workspace: c.start.Workspace, TimeoutMS: def.TimeoutMS, OutputCap: def.OutputCap, TraceParent: c.parent,
 	}
 }
 

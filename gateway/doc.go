@@ -9,7 +9,7 @@
 //	operation.go  the words of that table
 //	openapi.go    the table as an OpenAPI document; openapi_types.go: the Go types in it
 //	guard.go      who may ask: token, host, origin
-//	observe.go    what every answer carries; the line in the log
+//	observe.go    what every answer carries; the line in the log; events.go: what is told to those who count
 //	crowd.go      how much is served at once
 //	request.go    reading bodies, parameters and idempotency keys, strictly
 //	failure.go    errors as HTTP answers

@@ -27,6 +27,8 @@ type Options struct {
 	// the loopback interface. A request under any other name is refused: a page that rebinds
 	// its own name to this address must not reach it.
 	Hosts []string
+	// Events are told what it does.
+	Events Events
 	// Log gets one line a request. It never gets prompts, tokens or query strings.
 	Log zerolog.Logger
 
@@ -129,7 +131,7 @@ func New(o Options) (*Gateway, error) {
 	if g.api, err = describeAPI(table); err != nil {
 		return nil, fmt.Errorf("gateway: %w", err)
 	}
-	g.handler = observe(g.log, g.routes(table))
+	g.handler = observe(g.log, o.Events, g.routes(table))
 	return g, nil
 }
 

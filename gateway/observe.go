@@ -11,9 +11,9 @@ import (
 	"braid/schemas"
 )
 
-// observe gives every answer its headers and its line in the log, refuses paths that the mux
+// observe gives every answer its headers and its line in the log, tells events of it, refuses paths that the mux
 // would redirect, and keeps a panic from passing unseen.
-func observe(log zerolog.Logger, next http.Handler) http.Handler {
+func observe(log zerolog.Logger, events Events, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		begun := time.Now()
 		recorder := &statusRecorder{ResponseWriter: w}
@@ -23,7 +23,11 @@ func observe(log zerolog.Logger, next http.Handler) http.Handler {
 			if failed != nil && failed != http.ErrAbortHandler { //nolint:errorlint // the value that was panicked with
 				log.Error().Str("panic", fmt.Sprint(failed)).Bytes("stack", debug.Stack()).Msg("a request failed")
 			}
-			logRequest(log, r, recorder.status, time.Since(begun))
+			took := time.Since(begun)
+			logRequest(log, r, recorder.status, took)
+			if events.Answered != nil {
+				events.Answered(r.Pattern, recorder.status, took)
+			}
 			if failed != nil {
 				panic(http.ErrAbortHandler) // the connection is of no use: the client must notice
 			}

@@ -143,6 +143,7 @@ func (g *Gateway) streamProject(w http.ResponseWriter, r *http.Request) error {
 	if err != nil || r.Method == http.MethodHead {
 		return err
 	}
+	defer g.watching()()
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	defer context.AfterFunc(g.stopping, cancel)()

@@ -474,7 +474,7 @@ func TestServeReportsItsListener(t *testing.T) {
 
 func TestAPanicCutsTheConnectionAndIsLogged(t *testing.T) {
 	buffer, log := logBuffer()
-	server := httptest.NewServer(observe(log, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("ouch") })))
+	server := httptest.NewServer(observe(log, Events{}, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("ouch") })))
 	if _, err := (&served{t: t, url: server.URL}).request(testContext(t), "GET", "/", ""); err == nil {
 		t.Error("the client got an answer")
 	}

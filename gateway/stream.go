@@ -88,6 +88,7 @@ func (g *Gateway) stream(w http.ResponseWriter, r *http.Request) error {
 	if r.Method == http.MethodHead {
 		return nil
 	}
+	defer g.watching()()
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	defer context.AfterFunc(g.stopping, cancel)()

@@ -132,6 +132,8 @@ type ToolRequest struct {
 	Workspace string      `json:"workspace,omitzero"`
 	TimeoutMS int64       `json:"timeout_ms"`
 	OutputCap int64       `json:"output_cap"`
+	// TraceParent is the W3C trace context of the call, which travels beside the request; empty: none.
+	TraceParent string `json:"-"`
 }
 
 // RecordState is what a call record says of its call.

@@ -48,6 +48,7 @@ type Runner struct {
 	tools  map[string]Tool
 	slots  *Slots
 	limits Limits
+	events Events
 	log    zerolog.Logger
 }
 
@@ -58,6 +59,8 @@ type RunnerOptions struct {
 	Slots int
 	// Limits hold for every call. A request's own timeout and output cap replace theirs.
 	Limits Limits
+	// Events are told of each call; Serving is not used here.
+	Events Events
 	Log    zerolog.Logger
 }
 
@@ -85,7 +88,7 @@ func NewRunner(options RunnerOptions) (*Runner, error) {
 	}
 	return &Runner{
 		tools: tools, slots: NewSlots(options.Slots),
-		limits: options.Limits, log: options.Log,
+		limits: options.Limits, events: options.Events, log: options.Log,
 	}, nil
 }
 
@@ -130,10 +133,11 @@ func (r *Runner) start(d Delivery) {
 	request := d.Request()
 	log := r.log.With().Stringer("session", request.Session).Str("call", request.ToolCallID).
 		Int("attempt", request.Attempt).Str("tool", request.Name).Logger()
-	e := NewExecution(r.tool(d), callOf(request), r.limits.of(request), Outlet{
+	tool := r.tool(d)
+	e := NewExecution(tool, callOf(request), r.limits.of(request), Outlet{
 		Fragment: d.Fragment, FullOutput: d.FullOutput, Log: log,
 	})
-	err := r.slots.Start(e, func(ctx context.Context) { r.handle(ctx, d, e, log) })
+	err := r.slots.Start(e, func(ctx context.Context) { r.handle(ctx, d, tool, e, log) })
 	if err == nil {
 		return
 	}
@@ -146,7 +150,7 @@ func (r *Runner) start(d Delivery) {
 
 // handle is a call's life in its slot. Records are stored also when the call is being cancelled:
 // a cancelled call that was claimed still has a result.
-func (r *Runner) handle(ctx context.Context, d Delivery, e *Execution, log zerolog.Logger) {
+func (r *Runner) handle(ctx context.Context, d Delivery, tool Tool, e *Execution, log zerolog.Logger) {
 	whole := context.WithoutCancel(ctx)
 	ours, err := d.Claim(whole)
 	switch {
@@ -157,7 +161,7 @@ func (r *Runner) handle(ctx context.Context, d Delivery, e *Execution, log zerol
 		log.Debug().Msg("a call is not ours")
 		return
 	}
-	result := e.Run(ctx)
+	result := r.observed(d.Request(), tool, func() schemas.ToolResult { return e.Run(ctx) })
 	log.Debug().Str("stop_reason", string(result.StopReason)).Int("bytes", len(result.Output)).Msg("a call has ended")
 	if err := d.Done(whole, result); err != nil {
 		log.Warn().Err(err).Msg("a call's result was not stored")

@@ -41,6 +41,8 @@ type ServeOptions struct {
 	Drain time.Duration
 	// Ready, if set, is called once: when engines can find the tools.
 	Ready func()
+	// Events are told what it does.
+	Events Events
 	// Log gets what the people who run it should know.
 	Log zerolog.Logger
 
@@ -144,6 +146,9 @@ func Serve(ctx context.Context, conn *bus.Conn, o ServeOptions) error {
 	}
 	o.Log.Info().Str("toolrunner", o.Instance).Strs("projects", o.Projects).Strs("pools", o.pools()).
 		Int("tools", len(o.Tools)).Int("slots", o.Slots).Msg("serving tools")
+	if o.Events.Serving != nil {
+		o.Events.Serving(s.serving())
+	}
 	if o.Ready != nil {
 		o.Ready()
 	}
@@ -168,7 +173,7 @@ type server struct {
 }
 
 func newServer(conn *bus.Conn, o ServeOptions) (*server, error) {
-	runner, err := NewRunner(RunnerOptions{Tools: o.Tools, Slots: o.Slots, Limits: o.Limits, Log: o.Log})
+	runner, err := NewRunner(RunnerOptions{Tools: o.Tools, Slots: o.Slots, Limits: o.Limits, Events: o.Events, Log: o.Log})
 	if err != nil {
 		return nil, err
 	}
@@ -209,10 +214,8 @@ func (s *server) open(ctx context.Context) (queues []Queue, err error) {
 
 // announce tells engines what there is.
 func (s *server) announce(ctx context.Context) error {
-	a := bus.Announcement{
-		Instance: s.options.Instance, Slots: s.options.Slots,
-		Pools: append(s.options.pools(), PrivatePool(s.options.Instance)),
-	}
+	serving := s.serving()
+	a := bus.Announcement{Instance: serving.Instance, Slots: serving.Slots, Pools: serving.Pools}
 	for _, tool := range s.options.Tools {
 		a.Tools = append(a.Tools, tool.Definition)
 	}
@@ -223,6 +226,14 @@ func (s *server) announce(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// serving is what the toolrunner offers to whom.
+func (s *server) serving() Serving {
+	o := s.options
+	return Serving{
+		Instance: o.Instance, Projects: o.Projects, Slots: o.Slots, Pools: append(o.pools(), PrivatePool(o.Instance)),
+	}
 }
 
 // work takes calls until ctx ends.

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -21,6 +22,7 @@ import (
 	"braid/engine"
 	"braid/gateway"
 	"braid/internal/cli"
+	"braid/metrics"
 	"braid/schemas"
 	"braid/toolrunner"
 	"braid/trace"
@@ -29,9 +31,10 @@ import (
 // stackOptions say how to run everything in one process.
 type stackOptions struct {
 	cli.StackFlags
-	listen string
-	token  string
-	log    zerolog.Logger
+	metrics cli.MetricsFlags
+	listen  string
+	token   string
+	log     zerolog.Logger
 }
 
 // parseSync reads --sync.
@@ -48,8 +51,9 @@ func parseSync(s string) (always bool, interval time.Duration, err error) {
 
 // stack is a broker, an engine, a toolrunner and a gateway in this process.
 type stack struct {
-	url   string
-	token string
+	url     string
+	token   string
+	metrics *metrics.Metrics // nil unless they are served
 
 	stops []func(context.Context) error // in the order they were started
 	work  sync.WaitGroup
@@ -82,6 +86,9 @@ func startStack(ctx context.Context, o stackOptions) (_ *stack, err error) {
 			err = errors.Join(err, s.stop(context.WithoutCancel(ctx)))
 		}
 	}()
+	if err := s.startMetrics(o); err != nil {
+		return nil, err
+	}
 	server, err := s.startBroker(o, dir)
 	if err != nil {
 		return nil, err
@@ -101,6 +108,16 @@ func startStack(ctx context.Context, o stackOptions) (_ *stack, err error) {
 		return nil, err
 	}
 	return s, s.startGateway(ctx, o, server, agents)
+}
+
+func (s *stack) startMetrics(o stackOptions) error {
+	counted, stop, err := o.metrics.Start(o.log)
+	if err != nil {
+		return err
+	}
+	s.metrics = counted
+	s.stops = append(s.stops, func(context.Context) error { return stop() })
+	return nil
 }
 
 func (s *stack) startBroker(o stackOptions, dir string) (*bus.Server, error) {
@@ -128,6 +145,7 @@ func (s *stack) connect(ctx context.Context, o stackOptions, server *bus.Server,
 		return nil, err
 	}
 	s.stops = append(s.stops, func(context.Context) error { conn.Close(); return nil })
+	s.metrics.Broker(strings.TrimPrefix(name, "braid-"), conn)
 	return conn, nil
 }
 
@@ -142,11 +160,12 @@ func (s *stack) startEngine(ctx context.Context, o stackOptions, dir string, ser
 	if err != nil {
 		return err
 	}
-	options.Conn, options.Trace = conn, store
+	options.Conn, options.Trace, options.Events = conn, store, s.metrics.Engine()
 	e, err := engine.Start(ctx, options)
 	if err != nil {
 		return err
 	}
+	s.metrics.Sessions(e)
 	s.stops = append(s.stops, options.Models.Close, e.Stop)
 	return nil
 }
@@ -172,7 +191,8 @@ func (s *stack) startToolrunner(ctx context.Context, o stackOptions, server *bus
 	s.work.Go(func() {
 		defer close(ended)
 		if err := toolrunner.Serve(running, conn, toolrunner.ServeOptions{
-			Tools: tools, Volume: volume, Drain: drainBound, Ready: func() { close(ready) }, Log: o.log,
+			Tools: tools, Volume: volume, Drain: drainBound, Ready: func() { close(ready) },
+			Events: s.metrics.Toolrunner(conn), Log: o.log,
 		}); err != nil {
 			s.fail <- err
 		}
@@ -208,7 +228,7 @@ func (s *stack) startGateway(ctx context.Context, o stackOptions, server *bus.Se
 	if err := cli.PutAgents(ctx, conn, "default", agents); err != nil {
 		return err
 	}
-	g, err := gateway.New(gateway.Options{Conn: conn, Token: s.token, Log: o.log})
+	g, err := gateway.New(gateway.Options{Conn: conn, Token: s.token, Events: s.metrics.Gateway(), Log: o.log})
 	if err != nil {
 		return err
 	}

@@ -60,6 +60,11 @@ func serve(ctx context.Context, o cli.EngineFlags, stderr io.Writer) (err error)
 	if err != nil {
 		return err
 	}
+	counted, stopMetrics, err := o.Metrics.Start(log)
+	if err != nil {
+		return err
+	}
+	defer cli.Close(&err, stopMetrics)
 	store, err := trace.Open(filepath.Clean(o.Data), trace.Options{Logger: log})
 	if err != nil {
 		return err
@@ -70,12 +75,15 @@ func serve(ctx context.Context, o cli.EngineFlags, stderr io.Writer) (err error)
 		return err
 	}
 	defer conn.Close()
+	counted.Broker("engine", conn)
 	e, err := engine.Start(ctx, engine.Options{
-		Conn: conn, Trace: store, Models: models, Prices: prices, Policy: rules, MaxSessions: o.MaxSessions, Log: log,
+		Conn: conn, Trace: store, Models: models, Prices: prices, Policy: rules, MaxSessions: o.MaxSessions,
+		Events: counted.Engine(), Log: log,
 	})
 	if err != nil {
 		return err
 	}
+	counted.Sessions(e)
 	<-ctx.Done()
 	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), o.Drain)
 	defer cancel()

@@ -39,7 +39,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 }
 
 // serve runs until ctx ends.
-func serve(ctx context.Context, o cli.GatewayFlags, stdout, stderr io.Writer) error {
+func serve(ctx context.Context, o cli.GatewayFlags, stdout, stderr io.Writer) (err error) {
 	log, err := cli.Logger(o.Logs, stderr)
 	if err != nil {
 		return err
@@ -51,15 +51,23 @@ func serve(ctx context.Context, o cli.GatewayFlags, stdout, stderr io.Writer) er
 	if err != nil {
 		return err
 	}
+	counted, stopMetrics, err := o.Metrics.Start(log)
+	if err != nil {
+		return err
+	}
+	defer cli.Close(&err, stopMetrics)
 	conn, err := bus.Connect(ctx, o.Broker.Options("braid-gateway", log))
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
+	counted.Broker("gateway", conn)
 	if err := cli.PutAgents(ctx, conn, o.Project, agents); err != nil {
 		return err
 	}
-	g, err := gateway.New(gateway.Options{Conn: conn, Token: o.Token, Project: o.Project, Hosts: o.Hosts, Log: log})
+	g, err := gateway.New(gateway.Options{
+		Conn: conn, Token: o.Token, Project: o.Project, Hosts: o.Hosts, Events: counted.Gateway(), Log: log,
+	})
 	if err != nil {
 		return err
 	}

@@ -63,6 +63,11 @@ func serve(ctx context.Context, o cli.ToolrunnerFlags, stderr io.Writer) (err er
 		return err
 	}
 	defer cli.Close(&err, done)
+	counted, stopMetrics, err := o.Metrics.Start(log)
+	if err != nil {
+		return err
+	}
+	defer cli.Close(&err, stopMetrics)
 	conn, err := bus.Connect(ctx, o.Broker.Options("braid-toolrunner", log))
 	if ctx.Err() != nil {
 		return nil // told to stop while it waited for the broker
@@ -71,8 +76,9 @@ func serve(ctx context.Context, o cli.ToolrunnerFlags, stderr io.Writer) (err er
 		return err
 	}
 	defer conn.Close()
+	counted.Broker("toolrunner", conn)
 	return toolrunner.Serve(ctx, conn, toolrunner.ServeOptions{
 		Projects: o.Projects, Pool: o.Pool, Volume: o.Volume, Slots: o.Slots, Drain: o.Drain,
-		Tools: tools, Log: log,
+		Tools: tools, Events: counted.Toolrunner(conn), Log: log,
 	})
 }

@@ -47,6 +47,8 @@ var layers = []layer{
 		why: "a gateway holds no state and asks engines over the bus: a trace directory belongs to one process, and it is not this one"},
 	{dir: "gateway/web",
 		why: "the page knows the HTTP API, as any client does, and nothing of the server that hands it out"},
+	{dir: "metrics", imports: []string{"schemas", "bus", "engine", "toolrunner", "gateway"}, tests: []string{"trace", "llm/..."},
+		why: "it counts what others tell by their events; who does the work must not know who counts"},
 	{dir: "client", imports: []string{"schemas", "bus", "client/..."}, tests: []string{"engine", "gateway", "toolrunner", "trace", "llm/..."},
 		why: "a client must be usable without linking the server"},
 	{dir: "cmd", imports: []string{"..."},
@@ -165,6 +167,8 @@ var confinements = []confinement{
 		"only trace knows Pebble, so that keys and crash safety live in one place; add a query to trace.Store"},
 	{"github.com/spf13/", []string{"cmd", "internal/cli"}, nil,
 		"flags belong to commands; a package takes an options struct"},
+	{"github.com/prometheus/", []string{"metrics"}, nil,
+		"only metrics knows Prometheus; a package tells what happens by its Events"},
 	{"encoding/json", nil, []string{"schemas"}, // its tests show that other programs can read what we write
 
 		"it escapes HTML, takes duplicate members and loses unknown ones; use schemas.EncodeJSON and schemas.DecodeJSON, or schemas.Encode and schemas.Decode for messages"},

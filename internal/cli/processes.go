@@ -11,10 +11,11 @@ import (
 
 // EngineFlags are the flags of an engine.
 type EngineFlags struct {
-	Broker BrokerFlags
-	Logs   LogFlags
-	Models ModelFlags
-	Policy PolicyFlag
+	Broker  BrokerFlags
+	Logs    LogFlags
+	Metrics MetricsFlags
+	Models  ModelFlags
+	Policy  PolicyFlag
 	// Data is the directory of the trace, MaxSessions how many sessions may be in motion (0: the
 	// engine's own default), Drain how long the end may take.
 	Data        string
@@ -26,6 +27,7 @@ type EngineFlags struct {
 func (f *EngineFlags) Register(flags *pflag.FlagSet) {
 	f.Broker.Register(flags)
 	f.Logs.Register(flags)
+	f.Metrics.Register(flags)
 	f.Models.Register(flags)
 	f.Policy.Register(flags)
 	flags.StringVar(&f.Data, "data", "", "directory of this engine's trace; no other process may use it (required)")
@@ -35,9 +37,10 @@ func (f *EngineFlags) Register(flags *pflag.FlagSet) {
 
 // ToolrunnerFlags are the flags of a toolrunner.
 type ToolrunnerFlags struct {
-	Broker BrokerFlags
-	Logs   LogFlags
-	Tools  ToolFlag
+	Broker  BrokerFlags
+	Logs    LogFlags
+	Metrics MetricsFlags
+	Tools   ToolFlag
 	// Dir is where commands run.
 	Dir string
 	// Volume names the shared volume that Dir is on; empty if it is on none.
@@ -54,6 +57,7 @@ type ToolrunnerFlags struct {
 func (f *ToolrunnerFlags) Register(flags *pflag.FlagSet) {
 	f.Broker.Register(flags)
 	f.Logs.Register(flags)
+	f.Metrics.Register(flags)
 	f.Tools.Register(flags)
 	flags.StringVar(&f.Dir, "dir", ".", "where tools work, and what a relative workspace is relative to")
 	flags.StringVar(&f.Volume, "shared-volume", "", "name of the volume that --dir is on, for all toolrunners that have it, now or later; without, files are lost to sessions with this process")
@@ -85,6 +89,7 @@ func (f *ToolrunnerFlags) Check() error {
 type GatewayFlags struct {
 	Broker  BrokerFlags
 	Logs    LogFlags
+	Metrics MetricsFlags
 	Listen  string
 	Token   string
 	Project string
@@ -96,6 +101,7 @@ type GatewayFlags struct {
 func (f *GatewayFlags) Register(flags *pflag.FlagSet) {
 	f.Broker.Register(flags)
 	f.Logs.Register(flags)
+	f.Metrics.Register(flags)
 	registerListen(flags, &f.Listen)
 	flags.StringVar(&f.Token, "token", "", "bearer token clients must send (required); better given as env "+EnvName("token")+", since others see command lines")
 	flags.StringVar(&f.Project, "project", "default", "project whose sessions are served")
@@ -149,16 +155,18 @@ func (f *StackFlags) DataDir() (string, error) {
 
 // DevFlags are the flags of braid dev.
 type DevFlags struct {
-	Stack  StackFlags
-	Logs   LogFlags
-	Listen string
-	Token  string
+	Stack   StackFlags
+	Logs    LogFlags
+	Metrics MetricsFlags
+	Listen  string
+	Token   string
 }
 
 // Register adds the flags to a command.
 func (f *DevFlags) Register(flags *pflag.FlagSet) {
 	f.Stack.Register(flags, "always")
 	f.Logs.Register(flags)
+	f.Metrics.Register(flags)
 	registerListen(flags, &f.Listen)
 	flags.StringVar(&f.Token, "token", "", "bearer token clients must send (default random); better given as env "+EnvName("token")+", since others see command lines")
 }

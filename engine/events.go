@@ -1,0 +1,72 @@
+package engine
+
+import (
+	"time"
+
+	"braid/schemas"
+)
+
+// Events tell whoever counts or draws it what becomes of an engine's sessions. All but Appended are
+// read from messages of the log, once these are stored: what another engine recorded is told by that
+// one, what was imported by nobody, and what came while an engine died perhaps by none.
+//
+// Nil fields are left out. The functions are called by many goroutines, each of which runs a session
+// and waits for them: they must be quick, and must not call the engine.
+type Events struct {
+	// Appended: the broker has acknowledged a frame, so long after it was sent.
+	Appended func(took time.Duration)
+	// Settled: a command has its outcome.
+	Settled func(SettledCommand)
+	// TakenOver: this engine goes on with a task that another one had, whose cause is that of
+	// [schemas.OwnerChanged].
+	TakenOver func(cause string)
+	// RequestEnded: a model call is over. One that completed is a turn.
+	RequestEnded func(EndedRequest)
+	// TaskEnded: a task is over.
+	TaskEnded func(EndedTask)
+}
+
+// SettledCommand is a command that has its outcome.
+type SettledCommand struct {
+	Type schemas.CommandType
+	Code schemas.Code
+}
+
+// TaskOf says whose task it is.
+type TaskOf struct {
+	Session schemas.SessionRef
+	// Agent names the definition the session was made of; empty if there was none.
+	Agent string
+	// Task is the id of the command that asked for it.
+	Task string
+}
+
+// EndedRequest is a model call that is over. Its times are those of its messages, so they are to the
+// millisecond, and if one engine has begun it and another closed it of two machines' clocks.
+type EndedRequest struct {
+	TaskOf
+	// Model is who was asked, "provider/model".
+	Model string
+	// Attempt counts the calls of the turn, from 1.
+	Attempt int
+	// Said is when the first of what the model said came; zero if it said nothing.
+	Begun, Said, Ended time.Time
+	Status             schemas.StopReason
+	// Failure says what went wrong; nil if it completed or was aborted.
+	Failure *schemas.ErrorInfo
+	// Used are the tokens, and what they cost; estimates if Estimated is set.
+	Used      schemas.TokenCounts
+	Estimated bool
+}
+
+// EndedTask is a task that is over. About its times see [EndedRequest].
+type EndedTask struct {
+	TaskOf
+	Begun, Ended time.Time
+	Status       schemas.StopReason
+	// Cause is that of [schemas.TaskEnd].
+	Cause string
+	// Turns is how many of its requests completed, Used what all of them used.
+	Turns int
+	Used  schemas.TokenCounts
+}

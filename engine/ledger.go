@@ -1,0 +1,121 @@
+package engine
+
+import (
+	"time"
+
+	"braid/schemas"
+)
+
+// ledger reads a session's messages in their order and tells what they amount to. An owner reads what
+// it finds without telling, and so knows when that began which ends under it.
+type ledger struct {
+	ref      schemas.SessionRef
+	imported schemas.Imported
+	agent    string
+	model    string // the session's own
+	opener   string // names the task that a prompt begins
+	task     EndedTask
+	request  *EndedRequest // the open one
+}
+
+// read takes the session's next message. What it means is told to events.
+func (l *ledger) read(m schemas.Message, events Events) {
+	if l.imported.Take(m, schemas.ViewRecorded) || len(m.Origin) > 0 {
+		return
+	}
+	switch p := m.Payload.(type) {
+	case *schemas.SessionMeta:
+		l.settle(p)
+	case *schemas.SessionImported:
+		l.settle(&p.Settings)
+	case *schemas.CommandOutcome:
+		if p.Code == schemas.CodeApplied {
+			l.opener = p.CommandID
+		}
+		tell(events.Settled, SettledCommand{Type: p.Command, Code: p.Code})
+	case *schemas.TaskDequeued:
+		if p.Cause == schemas.DequeuedStarted {
+			l.opener = p.TaskID
+		}
+	case *schemas.OwnerChanged:
+		tell(events.TakenOver, p.Cause)
+	case *schemas.RequestBegin:
+		l.requestBegins(p, m.Time())
+	case *schemas.TokenUsage:
+		if l.request != nil {
+			l.request.Used, l.request.Estimated = p.Request, p.Estimated
+		}
+	case *schemas.RequestEnd:
+		l.requestEnds(p, m.Time(), events)
+	case *schemas.TaskEnd:
+		l.taskEnds(p, m.Time(), events)
+	default:
+		l.said(m)
+	}
+}
+
+// tell calls a function that may be missing.
+func tell[T any](f func(T), what T) {
+	if f != nil {
+		f(what)
+	}
+}
+
+func (l *ledger) settle(meta *schemas.SessionMeta) {
+	l.agent, l.model = meta.Agent, meta.Provider+"/"+meta.ModelID
+}
+
+// said notes when a task begins, and when its model begins to speak.
+func (l *ledger) said(m schemas.Message) {
+	switch {
+	case m.Type != schemas.TypeModel:
+	case l.task.Begun.IsZero() && (m.Prompt() || m.Given()):
+		l.task.TaskOf = TaskOf{Session: l.ref, Agent: l.agent, Task: l.opener}
+		l.task.Begun = m.Time()
+	case l.request != nil && l.request.Said.IsZero() && fromModel(m.Payload):
+		l.request.Said = m.Time()
+	}
+}
+
+// fromModel reports whether the model said it.
+func fromModel(p schemas.Payload) bool {
+	switch p := p.(type) {
+	case *schemas.PartialText, *schemas.PartialThinking, *schemas.PartialToolCall,
+		*schemas.Thinking, *schemas.InlineThinking, *schemas.ToolCall:
+		return true
+	case *schemas.Text:
+		return p.Role == schemas.RoleAssistant
+	}
+	return false
+}
+
+func (l *ledger) requestBegins(p *schemas.RequestBegin, at time.Time) {
+	l.request = &EndedRequest{TaskOf: l.task.TaskOf, Model: l.model, Attempt: max(p.Attempt, 1), Begun: at}
+	if p.Model != "" {
+		l.request.Model = p.Model
+	}
+}
+
+func (l *ledger) requestEnds(p *schemas.RequestEnd, at time.Time, events Events) {
+	r := l.request
+	if r == nil {
+		return
+	}
+	l.request = nil
+	r.Ended, r.Status, r.Failure = at, p.Status, p.ErrorInfo
+	l.task.Used = l.task.Used.Add(r.Used)
+	if p.Status == schemas.StopCompleted {
+		l.task.Turns++
+	}
+	tell(events.RequestEnded, *r)
+}
+
+func (l *ledger) taskEnds(p *schemas.TaskEnd, at time.Time, events Events) {
+	t := l.task
+	l.task = EndedTask{}
+	if t.Begun.IsZero() {
+		return // the end of an imported one
+	}
+	t.Ended, t.Status, t.Cause = at, p.Status, p.Cause
+	tell(events.TaskEnded, t)
+}
