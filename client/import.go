@@ -7,13 +7,15 @@ import (
 	"braid/schemas"
 )
 
-// ImportOptions say what becomes of a trace. What is left out is as the trace has it, but for the
-// approval mode: that is read-only.
+// ImportOptions say what becomes of a trace. What is left out is as the definition of the agent has it,
+// and what that leaves out, or if none is named, as the trace has it, but for the approval mode: that
+// is read-only then.
 type ImportOptions struct {
 	// ID names the session; empty: one is made up, and is the same for the same [Key].
 	ID string
 	// Model is "provider/model".
-	Model        string
+	Model string
+	// Agent is the one as which the session goes on.
 	Agent        string
 	ApprovalMode schemas.ApprovalMode
 	Workspace    string

@@ -8,14 +8,21 @@ import (
 	"braid/schemas"
 )
 
-// completeAgent gives a command that creates a session what the definition of its agent says and the
+// completeAgent gives a command that makes a session what the definition of its agent says and the
 // command does not. From then on the session has it, whatever becomes of the definition. refused says
 // why there can be no such session; err that nobody knows now.
 func (r *runner) completeAgent(c *bus.StoredCommand) (refused *schemas.Error, err error) {
-	if c.Create == nil || c.Create.Agent == "" {
+	var name string
+	switch {
+	case c.Create != nil:
+		name = c.Create.Agent
+	case c.Import != nil && !r.state.Importing(c.Sequence): // else an owner before has read the definition
+		name = c.Import.Agent
+	}
+	if name == "" {
 		return nil, nil
 	}
-	agent, err := r.e.conn.Agent(r.ctx, r.ref.Project, c.Create.Agent)
+	agent, err := r.e.conn.Agent(r.ctx, r.ref.Project, name)
 	known, ours := errors.AsType[*schemas.Error](err)
 	switch {
 	case ours && known.Code == schemas.CodeNotFound:
@@ -25,8 +32,13 @@ func (r *runner) completeAgent(c *bus.StoredCommand) (refused *schemas.Error, er
 	case err != nil:
 		return nil, fmt.Errorf("look for the session's agent: %w", err)
 	}
-	body := c.Create.With(agent)
-	c.Create = &body
+	if c.Create != nil {
+		body := c.Create.With(agent)
+		c.Create = &body
+	} else {
+		body := c.Import.With(agent)
+		c.Import = &body
+	}
 	if err := c.Validate(); err != nil { // what both say may not go together
 		return asError(err), nil
 	}

@@ -59,7 +59,7 @@ func (r *runner) streamTrace(ctx context.Context, e session.ReadTrace) error {
 	} else if read.Settings, err = e.Import.Settings(r.ref.ID, facts.Meta); err != nil {
 		return err
 	} else if refused := r.refuseModels(&schemas.CreateBody{
-		Model: read.Settings.Provider + "/" + read.Settings.ModelID, Limits: read.Settings.Limits,
+		Model: read.Settings.Provider + "/" + read.Settings.ModelID, FallbackModels: e.Import.FallbackModels, Limits: read.Settings.Limits,
 	}); refused != nil {
 		return refused
 	}

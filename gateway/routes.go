@@ -62,8 +62,8 @@ func (g *Gateway) sessionRoutes() []route {
 			body: content{media: []string{"application/x-ndjson", "application/jsonl"}},
 			query: []parameter{
 				{"id", "The session's name; one is made up if there is none.", nameSchema()},
-				{"model", "provider/model that goes on with it; the trace's own if there is none.", textSchema()},
-				{"agent", "The agent.", nameSchema()},
+				{"model", "provider/model that goes on with it; else the agent's, else the trace's own.", textSchema()},
+				{"agent", "The agent as which it goes on: its definition says what the other parameters leave open, before the trace does.", nameSchema()},
 				{"approval_mode", "Who decides on tool calls.", schemaOf[schemas.ApprovalMode]()},
 				{"workspace", "Where tools that touch files run.", textSchema()},
 				{"lenient", "true: leave out a last line that is torn.", schemaOf[bool]()},

@@ -1,41 +1,66 @@
 package schemas
 
 import (
+	"cmp"
 	"errors"
 	"io"
 )
 
-// ImportBody creates a session from a trace. What is left out is as the trace has it, but for the
-// approval mode: whoever imports decides who approves, not the file.
+// ImportBody creates a session from a trace. What is left out is as the definition of the agent that it
+// names has it, and what that leaves out too as the trace has it, but for the approval mode: whoever
+// imports decides who approves, not the file. The members are those of a [CreateBody].
 type ImportBody struct {
 	// Trace names the object that holds the trace, JSON Lines.
 	Trace string `json:"trace"`
 	// Model is "provider/model".
-	Model        string       `json:"model,omitzero"`
-	Agent        string       `json:"agent,omitzero"`
-	ApprovalMode ApprovalMode `json:"approval_mode,omitzero"`
-	Workspace    string       `json:"workspace,omitzero"`
-	Limits       Limits       `json:"limits,omitzero"`
-	// ApprovalTimeoutMS is that of a [CreateBody].
-	ApprovalTimeoutMS int64 `json:"approval_timeout_ms,omitzero"`
+	Model          string   `json:"model,omitzero"`
+	FallbackModels []string `json:"fallback_models,omitzero"`
+	// Agent names the definition. The agent that a trace names is recorded, and not looked for.
+	Agent             string       `json:"agent,omitzero"`
+	SystemPrompt      string       `json:"system_prompt,omitzero"`
+	Tools             []string     `json:"tools,omitzero"`
+	ApprovalMode      ApprovalMode `json:"approval_mode,omitzero"`
+	Workspace         string       `json:"workspace,omitzero"`
+	Limits            Limits       `json:"limits,omitzero"`
+	ApprovalTimeoutMS int64        `json:"approval_timeout_ms,omitzero"`
+}
+
+// With is the body with what it leaves open taken from an agent's definition, as [CreateBody.With]
+// does.
+func (b *ImportBody) With(a Agent) ImportBody {
+	create := b.create()
+	return importOf(b.Trace, create.With(a))
+}
+
+// create is the body of the session, and importOf the way back.
+func (b *ImportBody) create() CreateBody {
+	return CreateBody{
+		Model: b.Model, FallbackModels: b.FallbackModels, Agent: b.Agent, SystemPrompt: b.SystemPrompt, Tools: b.Tools,
+		ApprovalMode: b.ApprovalMode, Workspace: b.Workspace, Limits: b.Limits, ApprovalTimeoutMS: b.ApprovalTimeoutMS,
+	}
+}
+
+func importOf(trace string, c CreateBody) ImportBody {
+	return ImportBody{
+		Trace: trace, Model: c.Model, FallbackModels: c.FallbackModels, Agent: c.Agent, SystemPrompt: c.SystemPrompt, Tools: c.Tools,
+		ApprovalMode: c.ApprovalMode, Workspace: c.Workspace, Limits: c.Limits, ApprovalTimeoutMS: c.ApprovalTimeoutMS,
+	}
 }
 
 func (b *ImportBody) validate() error {
 	if b.Trace == "" || len(b.Trace) > MaxReason {
 		return &Error{Code: CodeInvalid, Field: "trace", Message: "trace must name an object"}
 	}
-	create := CreateBody{
-		Model: b.Model, Agent: b.Agent, ApprovalMode: b.ApprovalMode, Workspace: b.Workspace,
-		Limits: b.Limits, ApprovalTimeoutMS: b.ApprovalTimeoutMS,
-	}
+	create := b.create()
 	if create.Model == "" {
-		create.Model = "any/any" // the trace's own, which is looked at when the trace is read
+		create.Model = "any/any" // the agent's, or the trace's own, which is looked at when the trace is read
 	}
 	return create.validate()
 }
 
-// Settings are what the session of that id runs on, given what its trace says. The error is an
-// *[Error]: the trace names no model that can be named, or limits that are none.
+// Settings are what the session of that id runs on, given what its trace says; the agent's definition
+// is in the body by then. The error is an *[Error]: the trace names no model that can be named, or limits
+// that are none.
 func (b *ImportBody) Settings(id string, trace SessionMeta) (SessionMeta, error) {
 	s := trace
 	s.SessionID, s.AgentState, s.Source, s.Extra = id, "", "", nil
@@ -45,24 +70,22 @@ func (b *ImportBody) Settings(id string, trace SessionMeta) (SessionMeta, error)
 	} else if _, _, err := SplitModel(s.Provider + "/" + s.ModelID); err != nil {
 		return s, &Error{Code: CodeInvalid, Field: "model", Message: "the trace names no usable model: give one"}
 	}
+	if b.FallbackModels != nil {
+		s.FallbackModels = b.FallbackModels
+	}
 	s.FallbackModels = usableFallbacks(s.Provider+"/"+s.ModelID, s.FallbackModels)
+	if b.Tools != nil {
+		s.Tools = b.Tools
+	}
+	s.SystemPrompt = cmp.Or(b.SystemPrompt, s.SystemPrompt)
+	s.Workspace = cmp.Or(b.Workspace, s.Workspace)
+	s.Limits = b.Limits.or(s.Limits)
+	s.ApprovalTimeoutMS = cmp.Or(b.ApprovalTimeoutMS, s.ApprovalTimeoutMS)
+	s.ApprovalMode = cmp.Or(b.ApprovalMode, ApproveReadOnly)
 	if b.Agent != "" {
 		s.Agent = b.Agent
 	} else if !ValidName(s.Agent) {
 		s.Agent = ""
-	}
-	if b.Workspace != "" {
-		s.Workspace = b.Workspace
-	}
-	if b.Limits != (Limits{}) {
-		s.Limits = b.Limits
-	}
-	if b.ApprovalTimeoutMS != 0 {
-		s.ApprovalTimeoutMS = b.ApprovalTimeoutMS
-	}
-	s.ApprovalMode = b.ApprovalMode
-	if s.ApprovalMode == "" {
-		s.ApprovalMode = ApproveReadOnly
 	}
 	if s.ApprovalTimeoutMS < 0 || s.ApprovalTimeoutMS > MaxApprovalTimeout {
 		s.ApprovalTimeoutMS = 0

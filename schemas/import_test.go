@@ -169,3 +169,44 @@ func TestTurnViewOfAnImport(t *testing.T) {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 }
+
+// Who names an agent goes on as that one: the call wins over the definition, that over the trace.
+func TestImportSettingsOfAnAgent(t *testing.T) {
+	trace := schemas.SessionMeta{
+		Provider: "pro", ModelID: "m", FallbackModels: []string{"pro/other"}, SystemPrompt: "Be brief.", Tools: []string{"old"},
+		Agent: "ada", ApprovalMode: schemas.ApproveAll, Limits: schemas.Limits{MaxTurns: 3, MaxTokensTask: 4}, ApprovalTimeoutMS: 5,
+	}
+	all := schemas.Agent{
+		Name: "bob", Model: "new/m", FallbackModels: []string{"new/other"}, SystemPrompt: "Be kind.", Tools: []string{},
+		ApprovalMode: schemas.ApproveAsk, Limits: schemas.Limits{MaxTurns: 9}, ApprovalTimeoutMS: 7,
+	}
+	call := schemas.ImportBody{
+		Trace: "t", Agent: "bob", Model: "call/m", FallbackModels: []string{"call/other"}, SystemPrompt: "Be.", Tools: []string{"called"},
+		ApprovalMode: schemas.ApproveNone, Workspace: "/w", Limits: schemas.Limits{MaxTurns: 1}, ApprovalTimeoutMS: 8,
+	}
+	for _, row := range []struct {
+		why  string
+		body schemas.ImportBody
+		with schemas.Agent
+		want schemas.SessionMeta
+	}{
+		{"all that the definition says", schemas.ImportBody{Trace: "t", Agent: "bob"}, all, schemas.SessionMeta{
+			SessionID: "s", Provider: "new", ModelID: "m", FallbackModels: []string{"new/other"}, SystemPrompt: "Be kind.", Tools: []string{},
+			Agent: "bob", ApprovalMode: schemas.ApproveAsk, Limits: schemas.Limits{MaxTurns: 9, MaxTokensTask: 4}, ApprovalTimeoutMS: 7,
+		}},
+		{"what it leaves open is the trace's, but for the mode", schemas.ImportBody{Trace: "t", Agent: "bob"}, schemas.Agent{Name: "bob", Model: "new/m"}, schemas.SessionMeta{
+			SessionID: "s", Provider: "new", ModelID: "m", FallbackModels: []string{"pro/other"}, SystemPrompt: "Be brief.", Tools: []string{"old"},
+			Agent: "bob", ApprovalMode: schemas.ApproveReadOnly, Limits: trace.Limits, ApprovalTimeoutMS: 5,
+		}},
+		{"the call's own word wins", call, all, schemas.SessionMeta{
+			SessionID: "s", Provider: "call", ModelID: "m", FallbackModels: []string{"call/other"}, SystemPrompt: "Be.", Tools: []string{"called"},
+			Agent: "bob", ApprovalMode: schemas.ApproveNone, Workspace: "/w", Limits: schemas.Limits{MaxTurns: 1, MaxTokensTask: 4}, ApprovalTimeoutMS: 8,
+		}},
+	} {
+		body := row.body.With(row.with)
+		got, err := body.Settings("s", trace)
+		if diff := cmp.Diff(row.want, got); err != nil || diff != "" {
+			t.Errorf("%s: %v (-want +got)\n%s", row.why, err, diff)
+		}
+	}
+}

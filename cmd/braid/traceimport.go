@@ -23,8 +23,8 @@ func traceImportCommand() *cobra.Command {
 		Use:   "import [FILE|-]",
 		Short: "Make a session of a trace",
 		Long: "Makes a session of a trace, JSON Lines, that can go on like any other: on a server, or in a data\n" +
-			"directory that no process uses. Prints the session's id. What is left out is as the trace has it;\n" +
-			"the approval mode is not taken from the trace.",
+			"directory that no process uses. Prints the session's id. What is left out is as the agent, if one is\n" +
+			"named, or else the trace has it; the approval mode is not taken from the trace.",
 		Example: "  braid trace import --model shell/demo saved.jsonl",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
@@ -42,7 +42,7 @@ func traceImportCommand() *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVar(&o.what.ID, "session", "", "id of the session (default: a new one)")
 	flags.StringVar(&o.what.Model, "model", "", "provider/model to go on with")
-	flags.StringVar(&o.what.Agent, "agent", "", "agent to go on with")
+	flags.StringVar(&o.what.Agent, "agent", "", "agent to go on as: its model, prompt, tools, mode and limits")
 	flags.StringVar((*string)(&o.what.ApprovalMode), "approve", "", "who decides on tool calls from now on (default read-only)")
 	flags.StringVar(&o.what.Workspace, "workspace", "", "where tools that touch files run from now on")
 	flags.BoolVar(&o.what.Lenient, "lenient", false, "leave out a last line that is torn")

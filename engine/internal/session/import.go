@@ -58,6 +58,11 @@ func (s *State) Imported(m schemas.Message) bool {
 	return s.importing != nil && s.importing.left.Has(m)
 }
 
+// Importing reports that the import of that sequence has begun to be stored, and has no outcome yet.
+func (s *State) Importing(sequence uint64) bool {
+	return s.importing != nil && s.importing.left.Sequence == sequence
+}
+
 // applyImport opens an import: nothing that was before it counts.
 func (s *State) applyImport(m schemas.Message, p *schemas.SessionImported) {
 	s.importing = &importing{settings: &p.Settings, ids: map[string]string{}, used: map[string]bool{}}
@@ -280,7 +285,7 @@ func (st *step) whileImporting(e CommandReceived) {
 		if why := abortReason(c); why != "" {
 			message += ": " + why
 		}
-		st.endImport(schemas.CodeAborted, message)
+		st.endImport(schemas.Errorf(schemas.CodeAborted, "%s", message))
 		if st.Task != nil { // of a session that was created behind it
 			st.abortTask(e)
 			return
@@ -288,18 +293,18 @@ func (st *step) whileImporting(e CommandReceived) {
 		st.outcome(e, schemas.CodeApplied, abortReason(c))
 	case ends && c.Type == schemas.CommandDelete:
 		st.Deleting, st.deleter = true, c.ID // what waits is refused
-		st.endImport(schemas.CodeDeleted, "the session was deleted before it was imported")
+		st.endImport(schemas.Errorf(schemas.CodeDeleted, "the session was deleted before it was imported"))
 		st.outcome(e, schemas.CodeApplied, "")
 	default:
 		st.held = append(st.held, e)
 	}
 }
 
-// endImport ends the import as its outcome says, and any that waited behind it. Everything that was asked
-// before has its outcome then, in one frame with this one.
-func (st *step) endImport(code schemas.Code, message string) {
+// endImport ends the import, and any that waited behind it, refused. Everything that was asked before
+// has its outcome then, in one frame with this one.
+func (st *step) endImport(refused *schemas.Error) {
 	for st.source != nil {
-		st.importDone(code, message)
+		st.importDone(refused)
 	}
 }
 
@@ -318,7 +323,7 @@ func (st *step) traceRead(e TraceRead) {
 	i := st.importing
 	for _, m := range e.Messages[min(max(0, i.taken-e.From), len(e.Messages)):] {
 		if i.left.Refuses(m) { // readers would take it for the import's own
-			st.importDone(schemas.CodeInvalid, "the trace holds an outcome like that of its import: import it by a command of another id")
+			st.importDone(schemas.Errorf(schemas.CodeInvalid, "the trace holds an outcome like that of its import: import it by a command of another id"))
 			return
 		}
 		st.append(m)
@@ -327,14 +332,19 @@ func (st *step) traceRead(e TraceRead) {
 		return
 	}
 	st.closeTrace()
-	st.importDone(schemas.CodeApplied, "")
+	st.importDone(nil)
 }
 
-// importDone gives the import its outcome, and takes what has waited behind it.
-func (st *step) importDone(code schemas.Code, message string) {
+// importDone gives the import its outcome, which refused says if it is none that is applied, and takes what
+// has waited behind it.
+func (st *step) importDone(refused *schemas.Error) {
 	source, waiting := st.source, st.held
 	st.source, st.held = nil, nil
-	st.outcome(*source, code, message)
+	outcome := schemas.CommandOutcome{Code: schemas.CodeApplied}
+	if refused != nil {
+		outcome.Code, outcome.Message, outcome.Field = refused.Code, refused.Message, refused.Field
+	}
+	st.answer(*source, &outcome)
 	st.do(DropTrace{Trace: source.Command.Import.Trace})
 	for _, e := range waiting {
 		st.command(e)

@@ -29,7 +29,7 @@ func (s *State) Step(now time.Time, event Event) Output {
 		st.traceRead(e)
 	case TraceRefused:
 		if st.reads(e.Command) {
-			st.importDone(e.Reason.Code, e.Reason.Message)
+			st.importDone(e.Reason)
 		}
 	case ToolsListed:
 		st.toolsListed(e.Tools)
