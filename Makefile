@@ -58,7 +58,7 @@ cover: ## measure coverage: a line a package, the total, and coverage/index.html
 	go tool cover -html coverage/profile.txt -o coverage/index.html
 	@go tool cover -func coverage/profile.txt | tail -1
 
-interop: ## test against programs of other people: needs node, uses npm, the nats command and Chromium
+interop: ## test against programs of other people: needs node 20, uses npm, the nats command and Chromium
 	.ci/interop
 
 page: ## test the web page in Chromium, and leave pictures of its states in bin/page

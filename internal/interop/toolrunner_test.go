@@ -61,6 +61,12 @@ func (p *program) kill() {
 	}
 }
 
+func (p *program) signal(s os.Signal) {
+	if err := p.cmd.Process.Signal(s); err != nil {
+		p.t.Error(err)
+	}
+}
+
 // terminate has it end in order.
 func (p *program) terminate() {
 	p.t.Helper()
@@ -73,7 +79,12 @@ func (p *program) terminate() {
 // startToolrunner starts the toolrunner of node with the rights of a toolrunner.
 func (w *world) startToolrunner() (p *program, instance string) {
 	w.t.Helper()
-	p = node(w.t, installed(w.t), "toolrunner.mjs", w.url("toolrunner"))
+	return w.startToolrunnerAt(w.broker.Addr().String())
+}
+
+func (w *world) startToolrunnerAt(broker string) (p *program, instance string) {
+	w.t.Helper()
+	p = node(w.t, installed(w.t), "toolrunner.mjs", "nats://toolrunner:"+password+"@"+broker)
 	instance, _, _ = strings.Cut(p.line(), " ")
 	return p, instance
 }
@@ -137,7 +148,8 @@ func counted(n int) string {
 func TestNodeToolrunner(t *testing.T) {
 	installed(t)
 	outer := newWorld(t)
-	runner, instance := outer.startToolrunner()
+	wire := newWire(t, outer.broker.Addr().String())
+	runner, instance := outer.startToolrunnerAt(wire.Addr().String())
 
 	t.Run("output is streamed", func(t *testing.T) {
 		w := outer.in(t)
@@ -196,6 +208,33 @@ func TestNodeToolrunner(t *testing.T) {
 		if last := w.settled("withdrawn"); last.State != schemas.RecordWithdrawn {
 			t.Errorf("the last record of the call that was withdrawn is %s", last.State)
 		}
+	})
+
+	t.Run("its connection is cut while a call speaks", func(t *testing.T) {
+		w := outer.in(t)
+		s := w.create("", schemas.ApproveAll)
+		all := w.run(s, "numbers", said("10 is", func(string) { wire.cut() }))
+		if !wire.cut() {
+			t.Error("it did not come back through the wire that was cut")
+		}
+		wantOutputs(t, all, "completed: "+counted(3), "completed: "+counted(40))
+		wantEnd(t, all, schemas.StopCompleted)
+		w.stored(s)
+	})
+
+	t.Run("frozen for so long that its call was given up", func(t *testing.T) {
+		w := outer.in(t)
+		s := w.create("", schemas.ApproveAll)
+		all := w.run(s, "numbers", said("10 is", func(string) { runner.signal(syscall.SIGSTOP) }))
+		runner.signal(syscall.SIGCONT)
+		if given := outputs(all); len(given) != 2 || !strings.HasSuffix(given[1], "whether the call took effect is unknown]") {
+			t.Errorf("the outputs are %q", given)
+		}
+		w.stored(s)
+		s = w.create("", schemas.ApproveAll)
+		all = w.run(s, "numbers", nothing)
+		wantOutputs(t, all, "completed: "+counted(3), "completed: "+counted(40))
+		w.stored(s)
 	})
 
 	t.Run("killed with a call that is not to be repeated", func(t *testing.T) {

@@ -1,17 +1,14 @@
 package interop
 
 import (
-	"bytes"
 	"context"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"os"
 	"os/exec"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -21,49 +18,6 @@ import (
 	"braid/client"
 	"braid/schemas"
 )
-
-// cutAfter is how many bytes of a stream get through before its connection is cut, in the middle of
-// an event as a rule; cuts is how often it is.
-const (
-	cutAfter = 3000
-	cuts     = 2
-)
-
-// cutter is a listener whose first streams break off.
-type cutter struct {
-	net.Listener
-	streams atomic.Int32 // begun so far
-}
-
-func (c *cutter) Accept() (net.Conn, error) {
-	conn, err := c.Listener.Accept()
-	if err != nil {
-		return nil, err
-	}
-	return &cutConn{Conn: conn, c: c}, nil
-}
-
-// cutConn is written to by one goroutine at a time.
-type cutConn struct {
-	net.Conn
-	c           *cutter
-	stream, cut bool
-	rest        int
-}
-
-func (c *cutConn) Write(b []byte) (int, error) {
-	if !c.stream && bytes.Contains(b, []byte("text/event-stream")) {
-		c.stream = true
-		c.cut, c.rest = c.c.streams.Add(1) <= cuts, cutAfter
-	}
-	if !c.cut || len(b) < c.rest {
-		c.rest -= len(b)
-		return c.Conn.Write(b)
-	}
-	n, _ := c.Conn.Write(b[:c.rest])
-	_ = c.Conn.Close()
-	return n, net.ErrClosed
-}
 
 // seen is an event as a watcher tells it. Its data are the bytes that came.
 type seen struct {
@@ -79,8 +33,8 @@ type watcher struct {
 	events chan seen
 }
 
-// told is an event as a watcher tells it, in JSON.
-func (v *watcher) told(t *testing.T, line []byte) {
+// take takes an event as a watcher tells it, in JSON.
+func (v *watcher) take(t *testing.T, line []byte) {
 	var e seen
 	if err := schemas.DecodeJSON(line, &e); err != nil {
 		t.Errorf("%s: %s: %v", v.name, line, err)
@@ -105,14 +59,14 @@ func (v *watcher) next(t *testing.T) seen {
 	}
 }
 
-// messages are what it told up to the end of a task.
-func (v *watcher) messages(t *testing.T) (all []string) {
+// told are the messages or turns that it told up to the end of a task.
+func (v *watcher) told(t *testing.T) (all []string) {
 	t.Helper()
 	for resumed := 0; ; {
 		switch e := v.next(t); e.Event {
 		case "message":
 			all = append(all, e.ID+" "+e.Data)
-			if !strings.Contains(e.Data, `"type":"task_end"`) {
+			if !strings.Contains(e.Data, `"type":"task_end"`) && !strings.HasPrefix(e.Data, `{"type":"done"`) {
 				continue
 			}
 			if began := v.cutter.streams.Load(); began != cuts+1 || resumed == 0 {
@@ -127,37 +81,58 @@ func (v *watcher) messages(t *testing.T) (all []string) {
 	}
 }
 
-func newWatcher(t *testing.T, name string) *watcher {
-	return &watcher{name: name, cutter: &cutter{Listener: listen(t)}, events: make(chan seen, 1<<14)}
+// leaves checks that it is told that the session is deleted, asks once more, and gives up.
+func (v *watcher) leaves(t *testing.T) {
+	t.Helper()
+	e := v.next(t)
+	for e.Event == "task_state" {
+		e = v.next(t)
+	}
+	if e.Event != "session_deleted" {
+		t.Fatalf("%s: the session is deleted, and it is told %+v", v.name, e)
+	}
+	if e = v.next(t); e.Event != "closed" {
+		t.Fatalf("%s: after the session was deleted it tells %+v", v.name, e)
+	}
+}
+
+func newWatcher(t *testing.T, name string, after int) *watcher {
+	return &watcher{name: name, cutter: &cutter{Listener: listen(t), after: after}, events: make(chan seen, 1<<14)}
 }
 
 // eventsource is the package of that name, in node.
-func (w *world) eventsource(session string) *watcher {
+func (w *world) eventsource(session, view string, after int) *watcher {
 	w.t.Helper()
-	v := newWatcher(w.t, "eventsource in node")
+	v := newWatcher(w.t, "eventsource in node, "+view, after)
 	base := w.serve(v.cutter)
-	p := node(w.t, installed(w.t), "watch.mjs", base+streamPath(session), token)
+	p := node(w.t, installed(w.t), "watch.mjs", base+streamPath(session)+view, token)
 	var reading sync.WaitGroup
 	reading.Go(func() {
 		for p.lines.Scan() {
-			v.told(w.t, p.lines.Bytes())
+			v.take(w.t, p.lines.Bytes())
 		}
 	})
 	w.t.Cleanup(func() { p.kill(); reading.Wait() })
 	return v
 }
 
-func streamPath(session string) string { return "/v1/sessions/" + session + "/stream?include=prompt" }
+// The views of a stream.
+const (
+	messages = "include=prompt"
+	turns    = "view=turns"
+)
+
+func streamPath(session string) string { return "/v1/sessions/" + session + "/stream?" }
 
 // chromium has an EventSource of its own, in a page that tells what it gets to where it came from.
-func (w *world) chromium(session string) *watcher {
+func (w *world) chromium(session, view string, after int) *watcher {
 	w.t.Helper()
 	program := os.Getenv("BRAID_CHROMIUM")
 	if program == "" {
 		w.t.Log("WARNING: NOT TESTED IN A BROWSER. There is no Chromium.")
 		return nil
 	}
-	v := newWatcher(w.t, "EventSource in Chromium")
+	v := newWatcher(w.t, "EventSource in Chromium, "+view, after)
 	g := w.newGateway()
 	pages := http.NewServeMux()
 	pages.Handle("/", g.Handler())
@@ -169,7 +144,7 @@ func (w *world) chromium(session string) *watcher {
 		if err != nil {
 			w.t.Error(err)
 		}
-		v.told(w.t, body)
+		v.take(w.t, body)
 	})
 	server := &http.Server{Handler: pages, ReadHeaderTimeout: patience}
 	var serving sync.WaitGroup
@@ -177,7 +152,7 @@ func (w *world) chromium(session string) *watcher {
 	w.t.Cleanup(func() { g.Close(); server.Close(); serving.Wait() })
 
 	ctx, cancel := context.WithCancel(context.Background())
-	stream := streamPath(session) + "&token=" + token
+	stream := streamPath(session) + view + "&token=" + token
 	// The sandbox needs privileges that containers lack; all that is loaded is our own page.
 	cmd := exec.CommandContext(ctx, program, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
 		"--no-first-run", "--disable-extensions", "--disable-background-networking", "--disable-component-update",
@@ -198,8 +173,8 @@ func TestWatchersOfOthers(t *testing.T) {
 	w.startToolrunner()
 	cli := w.startCommand("watched")
 	s := w.create("watched", schemas.ApproveAsk)
-	watchers := []*watcher{w.eventsource(s.ID())}
-	if browser := w.chromium(s.ID()); browser != nil {
+	watchers := []*watcher{w.eventsource(s.ID(), messages, 3000), w.eventsource(s.ID(), turns, 600)}
+	if browser := w.chromium(s.ID(), messages, 3000); browser != nil {
 		watchers = append(watchers, browser)
 	}
 	for _, v := range watchers {
@@ -222,22 +197,60 @@ func TestWatchersOfOthers(t *testing.T) {
 	})
 	wantOutputs(t, all, "completed: "+counted(3), "completed: "+counted(40))
 	wantEnd(t, all, schemas.StopCompleted)
-	var want []string
-	for _, m := range all {
-		line, err := schemas.Encode(m.Message)
-		if err != nil {
-			t.Fatal(err)
-		}
-		want = append(want, m.Cursor+" "+string(line))
-	}
+	want := map[string][]string{messages: encoded(t, all), turns: w.turns(s, all[0].Cursor)}
 	for _, v := range watchers {
-		got := v.messages(t)
-		if diff := cmp.Diff(want, got); diff != "" {
+		_, view, _ := strings.Cut(v.name, ", ")
+		got := v.told(t)
+		if diff := cmp.Diff(want[view], got); diff != "" {
 			t.Errorf("%s (-never cut +cut twice)\n%s", v.name, diff)
 		}
 		t.Logf("%s: %d events", v.name, len(got))
 	}
 	cli.verify(w.stored(s))
+	if err := s.Delete(t.Context(), false); err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range watchers {
+		v.leaves(t)
+	}
+}
+
+// encoded are messages as watchers tell them.
+func encoded(t *testing.T, all []client.Message) (told []string) {
+	t.Helper()
+	for _, m := range all {
+		line, err := schemas.Encode(m.Message)
+		if err != nil {
+			t.Fatal(err)
+		}
+		told = append(told, m.Cursor+" "+string(line))
+	}
+	return told
+}
+
+// turns are those of a task that has ended, as watchers tell them.
+func (w *world) turns(s *client.Session, after string) (told []string) {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
+	defer cancel()
+	for event, err := range s.Turns(ctx, client.WatchOptions{After: after}) {
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		turn, ok := event.(client.Turn)
+		if !ok {
+			continue
+		}
+		line, err := schemas.EncodeJSON(turn.TurnEvent)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		told = append(told, turn.Cursor+" "+string(line))
+		if _, ended := turn.Data.(*schemas.TaskResult); ended {
+			break
+		}
+	}
+	return told
 }
 
 // awaitCuts waits until its connection was cut for the last time, and made again.

@@ -82,11 +82,6 @@ func startBroker(t *testing.T) *natsserver.Server {
 	return s
 }
 
-// url is where a user finds the broker.
-func (w *world) url(user string) string {
-	return "nats://" + user + ":" + password + "@" + w.broker.Addr().String()
-}
-
 func (w *world) connect(user string) *bus.Conn {
 	w.t.Helper()
 	c, err := bus.Connect(w.t.Context(), bus.Options{URL: "nats://" + w.broker.Addr().String(), User: user, Password: password})
