@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -86,6 +87,9 @@ func (s *stage) conversation(state *session.State) string {
 func fingerprint(s *session.State) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s, command %d, %d tools, context %d, %+v\n", s.Mode, s.Cursor, len(s.ToolList), len(s.Context), s.Usage)
+	for _, model := range slices.Sorted(maps.Keys(s.GivenUp)) {
+		fmt.Fprintf(&b, "%s given up at %d\n", model, s.GivenUp[model].UnixMilli())
+	}
 	for _, q := range s.Queue {
 		fmt.Fprintf(&b, "%s waits, steers %v\n", q.ID, q.Steers)
 	}

@@ -154,7 +154,7 @@ func (s *State) applyModel(m schemas.Message) {
 	}
 	switch p := m.Payload.(type) {
 	case *schemas.RequestEnd:
-		s.endRequest(p)
+		s.endRequest(p, m.Time())
 	case *schemas.BudgetExceeded:
 		t.OverBudget = true
 	case *schemas.LoopDetected:
@@ -195,6 +195,9 @@ func (s *State) beginRequest(p *schemas.RequestBegin) {
 	t := s.Task
 	s.closeRequest()
 	t.Request = s.newRequest(p, t.Request)
+	if !slices.Contains(t.Asked, t.Request.Model) {
+		t.Asked = append(t.Asked, t.Request.Model)
+	}
 	if t.Request.Attempt == 1 {
 		t.Turn++
 	}
@@ -210,10 +213,12 @@ func (s *State) closeRequest() {
 	s.Task.Request.folded = true
 }
 
-func (s *State) endRequest(p *schemas.RequestEnd) {
+func (s *State) endRequest(p *schemas.RequestEnd, at time.Time) {
 	r := s.Task.Request
 	r.Open, r.Status, r.RetryInMS, r.Fallback, r.Segment = false, p.Status, p.RetryInMS, p.FallbackModel, nil
+	r.Ended = at
 	if p.Status == schemas.StopCompleted {
+		delete(s.GivenUp, r.Model)
 		s.commit(r)
 		return
 	}
@@ -222,6 +227,7 @@ func (s *State) endRequest(p *schemas.RequestEnd) {
 		provider, _, _ := schemas.SplitModel(r.Model)
 		r.Failure = &schemas.ErrorInfo{Kind: "provider", Provider: provider, Message: p.ErrorMessage, Retryable: p.RetryInMS > 0}
 	}
+	s.giveUp(r)
 }
 
 // foldOutputs adds to the context what the newest request's tool calls came to: the outputs of a

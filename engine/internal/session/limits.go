@@ -79,7 +79,7 @@ func (st *step) firstTurn() {
 		}})
 		return
 	}
-	st.begin(1, st.ownModel())
+	st.begin(1, st.nextRoute())
 }
 
 // nextTurn follows a committed turn whose calls all have their outputs. Where no further turn may

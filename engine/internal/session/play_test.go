@@ -125,7 +125,7 @@ func (p *play) output(call, text string) *play {
 
 // lost folds what is stored under another owner; cut is how many of the newest messages were not.
 func (p *play) lost(cut int) *play {
-	next := &play{t: p.t, s: New(p.s.Session), log: p.log[:len(p.log)-cut], sequence: p.sequence}
+	next := &play{t: p.t, s: New(p.s.Session), log: p.log[:len(p.log)-cut], sequence: p.sequence, second: p.second}
 	for _, m := range next.log {
 		next.s.Apply(m)
 	}

@@ -1,16 +1,12 @@
 package session
 
-import (
-	"time"
-
-	"braid/schemas"
-)
+import "braid/schemas"
 
 // takenOver continues a session from its log. The row of each situation:
 //
 //	request open                      close its segment, count what it used as estimated, end it as
 //	                                  timed out, climb the ladder
-//	request ended, retry announced    wait again, unless a person had cut the wait short
+//	request ended, retry announced    wait for what is left, unless a person had cut the wait short
 //	calls allowed, without output     find out what became of them
 //	calls undecided                   of a live request: advance resumes the approval queue
 //	abort begun                       cancel what still runs
@@ -47,8 +43,7 @@ func (st *step) takenOver(e TakenOver) {
 			Failure: &schemas.ErrorInfo{Kind: "engine", Message: message, Retryable: true},
 		})
 	case r.RetryInMS > 0 && !t.Aborting:
-		st.waiting = true
-		st.do(WaitRetry{Request: r.ID, Delay: time.Duration(r.RetryInMS) * time.Millisecond})
+		st.waitOn(r)
 	}
 	for _, c := range r.Calls {
 		if !c.running() {

@@ -62,8 +62,22 @@ func TestTakeOver(t *testing.T) {
 				"end timeout 1 2000", "-> wait 2s",
 			},
 		},
-		"retry announced: waited for again": {
+		"retry announced: waited for": {
 			func(t *testing.T) *play { return begun(t, schemas.ApproveAll).ended(schemas.StopFailed).lost(0) },
+			[]string{"owner e1>e2 lost", "-> wait 2s"},
+		},
+		"retry announced a second ago: what is left": {
+			func(t *testing.T) *play { return begun(t, schemas.ApproveAll).ended(schemas.StopFailed).lost(0).at(1) },
+			[]string{"owner e1>e2 lost", "-> wait 1s"},
+		},
+		"retry due: at once": {
+			func(t *testing.T) *play { return begun(t, schemas.ApproveAll).ended(schemas.StopFailed).lost(0).at(2) },
+			[]string{"owner e1>e2 lost", "begin 2", "-> model 2"},
+		},
+		"retry announced by a clock that is ahead: no longer than it said": {
+			func(t *testing.T) *play {
+				return begun(t, schemas.ApproveAll).at(9).ended(schemas.StopFailed).lost(0).at(0)
+			},
 			[]string{"owner e1>e2 lost", "-> wait 2s"},
 		},
 		"call undecided: the queue goes on": {

@@ -148,6 +148,18 @@ func retryDelay(tries int, asked time.Duration, jitter float64) time.Duration {
 	return delay.Truncate(time.Millisecond)
 }
 
+// waitOn waits for what is left of a wait that an owner before had announced. Clocks of owners differ, but
+// none makes it longer than it was.
+func (st *step) waitOn(r *Request) {
+	announced := time.Duration(r.RetryInMS) * time.Millisecond
+	left := min(r.Ended.Add(announced).Sub(st.now), announced).Truncate(time.Millisecond)
+	if left <= 0 {
+		return
+	}
+	st.waiting = true
+	st.do(WaitRetry{Request: r.ID, Delay: left})
+}
+
 // refuseRetry says why no wait can be cut short.
 func (st *step) refuseRetry() *schemas.Error {
 	switch {

@@ -11,8 +11,14 @@ import (
 // The routes of a session are the models its requests may go to: its own, then its fallback models in
 // their order. A task begins on the first. Once a route has failed for good (its ladder is climbed, or
 // another attempt there would fail the same way) the task goes on with the next at once, on a fresh
-// ladder, and stays there: going back would cost a whole ladder of failures in every turn. The next
-// task begins on the first again, which may serve by then.
+// ladder, and stays there: going back would cost a whole ladder of failures in every turn.
+//
+// A model that was given up so, for a reason of its provider's, is asked last for a while: else every task
+// would climb its ladder anew. When the while is over, or it has answered, it is in its place again.
+
+// coolDown is that while. It is a blunt instrument: long enough that a session under way pays for an outage
+// now and then and not with every task, short enough that nobody has to turn anything back.
+const coolDown = 5 * time.Minute
 
 // handover is the cause of a change of owner that the one before meant.
 const handover = "handover"
@@ -33,17 +39,47 @@ func modelOf(meta *schemas.SessionMeta) string {
 	return meta.Provider + "/" + meta.ModelID
 }
 
-// nextRoute is the model behind the given one, empty if that is the last. Of the session's own model
-// there is nothing among the fallbacks.
-func (s *State) nextRoute(model string) string {
+// nextRoute is the model that the task goes to, or goes on with: the first that it has not asked and that
+// does not cool down, or else the first that it has not asked; empty if it has asked all.
+func (st *step) nextRoute() string {
+	var last string
+	for _, model := range append([]string{st.ownModel()}, st.fallbacks()...) {
+		switch {
+		case slices.Contains(st.Task.Asked, model):
+		case !st.cools(model):
+			return model
+		default:
+			last = cmp.Or(last, model)
+		}
+	}
+	return last
+}
+
+func (s *State) fallbacks() []string {
 	if s.Meta == nil {
-		return ""
+		return nil
 	}
-	next := slices.Index(s.Meta.FallbackModels, model) + 1
-	if next >= len(s.Meta.FallbackModels) {
-		return ""
+	return s.Meta.FallbackModels
+}
+
+// cools reports that the model was given up a short while ago. Clocks of owners differ: an instant that is
+// far ahead says nothing.
+func (st *step) cools(model string) bool {
+	at, ok := st.GivenUp[model]
+	return ok && st.now.Sub(at).Abs() < coolDown
+}
+
+// giveUp takes note of a request whose route has no attempt left, unless that says nothing of its model: it
+// was aborted, its input refused, or its engines lost.
+func (s *State) giveUp(r *Request) {
+	kind := r.Failure.Kind
+	if s.importing != nil || r.climbs(r.Status, r.Failure) || r.Status == schemas.StopAborted || kind == "input" || kind == "engine" {
+		return
 	}
-	return s.Meta.FallbackModels[next]
+	if s.GivenUp == nil {
+		s.GivenUp = map[string]time.Time{}
+	}
+	s.GivenUp[r.Model] = r.Ended
 }
 
 // newRequest is the request that begins behind the one before, which may be nil.
@@ -71,7 +107,7 @@ func (st *step) goOn(end *schemas.RequestEnd, asked time.Duration) {
 		return
 	}
 	if !r.climbs(end.Status, end.ErrorInfo) {
-		end.FallbackModel = st.afterFailure(r, end.Status)
+		end.FallbackModel = st.afterFailure(end.Status)
 		return
 	}
 	delay := time.Millisecond
@@ -91,11 +127,11 @@ func (r *Request) climbs(status schemas.StopReason, failure *schemas.ErrorInfo) 
 }
 
 // afterFailure is the route that follows where the request's has no attempt left; empty if none does.
-func (s *State) afterFailure(r *Request, status schemas.StopReason) string {
+func (st *step) afterFailure(status schemas.StopReason) string {
 	if status == schemas.StopAborted {
 		return ""
 	}
-	return s.nextRoute(r.Model)
+	return st.nextRoute()
 }
 
 // failTask ends the task with the failure of its last request: for its budget if it would have gone on
@@ -103,7 +139,7 @@ func (s *State) afterFailure(r *Request, status schemas.StopReason) string {
 func (st *step) failTask() {
 	r := st.Task.Request
 	cause := r.Failure.Kind
-	if st.Task.OverBudget && (r.climbs(r.Status, r.Failure) || st.afterFailure(r, r.Status) != "") {
+	if st.Task.OverBudget && (r.climbs(r.Status, r.Failure) || st.afterFailure(r.Status) != "") {
 		cause = schemas.CauseBudget
 	}
 	st.endTask(&schemas.TaskEnd{Status: r.Status, Cause: cause, ErrorInfo: r.Failure})

@@ -103,11 +103,40 @@ func TestRoutes(t *testing.T) {
 			routed(t).ended(schemas.StopAuth).call("look", "{}").ended(schemas.StopCompleted).output("c7-1", "ok").ended(schemas.StopAuth),
 			[]string{"end auth 1 0 other/model", "begin 2 other/model", "-> model 2 other/model"},
 		},
-		"the next task begins with the first": {
-			routed(t).ended(schemas.StopAuth).ended(schemas.StopCompleted).task(),
+		"the next task begins with the second": {
+			routed(t).ended(schemas.StopAuth).ended(schemas.StopCompleted).at(299).task(),
+			[]string{"outcome applied", `text "go"`, "begin 1 pro/small", "-> answer", "-> model 1 pro/small"},
+		},
+		"until the first has cooled down": {
+			routed(t).ended(schemas.StopAuth).ended(schemas.StopCompleted).at(300).task(),
 			[]string{"outcome applied", `text "go"`, "begin 1", "-> answer", "-> model 1"},
 		},
-		"so it does when all had failed": {
+		"or where the clock was far ahead when it failed": {
+			routed(t).at(1000).ended(schemas.StopAuth).ended(schemas.StopCompleted).at(0).task(),
+			[]string{"outcome applied", `text "go"`, "begin 1", "-> answer", "-> model 1"},
+		},
+		"input that an adapter refuses is no reason to leave its model": {
+			routed(t).refuse("input").ended(schemas.StopCompleted).task(),
+			[]string{"outcome applied", `text "go"`, "begin 1", "-> answer", "-> model 1"},
+		},
+		"what was skipped is asked last": {
+			routed(t).ended(schemas.StopAuth).ended(schemas.StopCompleted).task().ended(schemas.StopAuth).ended(schemas.StopAuth),
+			[]string{"end auth 2 0 pro/model", "begin 3", "-> model 3"},
+		},
+		"and not again": {
+			routed(t).ended(schemas.StopAuth).ended(schemas.StopCompleted).task().ended(schemas.StopAuth).ended(schemas.StopAuth).ended(schemas.StopAuth),
+			[]string{"end auth 3 0", "task auth provider"},
+		},
+		"if it answers it is the first again": {
+			routed(t).ended(schemas.StopAuth).ended(schemas.StopCompleted).task().ended(schemas.StopAuth).ended(schemas.StopAuth).
+				ended(schemas.StopCompleted).task(),
+			[]string{"outcome applied", `text "go"`, "begin 1", "-> answer", "-> model 1"},
+		},
+		"to be skipped makes it none the longer": {
+			routed(t).ended(schemas.StopAuth).ended(schemas.StopCompleted).at(200).task().ended(schemas.StopCompleted).at(301).task(),
+			[]string{"outcome applied", `text "go"`, "begin 1", "-> answer", "-> model 1"},
+		},
+		"when all had failed the next begins with the first": {
 			routed(t).ended(schemas.StopAuth).ended(schemas.StopAuth).ended(schemas.StopAuth).task(),
 			[]string{"outcome applied", `text "go"`, "begin 1", "-> answer", "-> model 1"},
 		},
@@ -135,6 +164,10 @@ func TestRoutesTakenOver(t *testing.T) {
 		play *play
 		want []string
 	}{
+		"behind a task that has left the first": {
+			routed(t).ended(schemas.StopAuth).ended(schemas.StopCompleted).lost(0).takeOver().task(),
+			[]string{"outcome applied", `text "go"`, "begin 1 pro/small", "-> answer", "-> model 1 pro/small"},
+		},
 		"in mid-request": {
 			routed(t).climb().lost(0).takeOver(), []string{"owner e1>e2 lost", "end timeout 7 2000", "-> wait 2s"},
 		},

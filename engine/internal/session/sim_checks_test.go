@@ -3,6 +3,7 @@ package session
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -111,6 +112,18 @@ func (w *world) checkDeadline() {
 	}
 	if n := len(w.schedules); w.fence == 1 && n > len(w.state.Pending()) {
 		w.t.Fatalf("%d deadlines are left: %v\n%s", n, w.schedules, w.dump())
+	}
+}
+
+// checkWait asserts that a wait ends when it was announced to, whoever waits.
+func (w *world) checkWait(e Effect) {
+	wait, ok := e.(WaitRetry)
+	if !ok {
+		return
+	}
+	r := w.state.Task.Request
+	if due := r.Ended.Add(time.Duration(r.RetryInMS) * time.Millisecond); !w.now.Add(wait.Delay).Equal(due) {
+		w.t.Fatalf("a wait ends at %v, not at %v\n%s", w.now.Add(wait.Delay), due, w.dump())
 	}
 }
 

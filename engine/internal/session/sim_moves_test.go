@@ -122,6 +122,7 @@ func (w *world) moves(faults bool) map[string]func() {
 		return m
 	}
 	m["die"] = w.die
+	m["time passes"] = func() { w.now = w.now.Add(coolDown / 2) }
 	m["hand over"] = w.handOver
 	m["retry what does not wait"] = w.retryNow
 	if n := len(w.commands); n > 0 {

@@ -141,7 +141,9 @@ func (r *reachReader) begins(p *schemas.RequestBegin) {
 	r.note(r.steering && r.end != nil && r.end.RetryInMS == 1, "steered into a request that was handed over")
 	r.note(r.steering && r.begun && r.end == nil && r.calls == 0, "steered behind an answer")
 	r.note(r.steering && r.begun && r.end == nil && r.calls > 0, "steered behind outputs")
-	r.note(p.Model != "" && p.Attempt <= 1, "another turn on a fallback model")
+	r.note(p.Model != "" && p.Attempt <= 1 && r.begun, "another turn on a fallback model")
+	r.note(p.Model != "" && !r.begun, "a task begins on a fallback model")
+	r.note(p.Model == "" && r.end != nil && r.end.FallbackModel != "", "the model that was skipped comes last")
 	r.note(r.imported && p.Model != "", "a fallback of an imported session")
 	if p.Attempt <= 1 || r.end == nil || r.end.RetryInMS != 1 {
 		r.moves = 0
@@ -272,6 +274,7 @@ a request that was handed over goes over budget
 a request that was taken over goes over budget
 a retry goes over budget
 a second fallback
+a task begins on a fallback model
 a task of an imported session
 aborted on a fallback model
 aborted twice
@@ -309,4 +312,5 @@ steering taken back
 taken over while something steers
 taken over with a queue
 tasks aborted in a row
+the model that was skipped comes last
 `

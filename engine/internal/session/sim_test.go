@@ -178,6 +178,7 @@ func (w *world) step(e Event) {
 		w.appended++
 	}
 	for _, effect := range out.Effects {
+		w.checkWait(effect)
 		w.held = append(w.held, heldEffect{group: w.appended, effect: effect})
 	}
 	if rapid.Bool().Draw(w.t, "store at once") {

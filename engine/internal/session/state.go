@@ -33,6 +33,8 @@ type State struct {
 	Said []Said
 	// Usage is the session's total.
 	Usage schemas.TokenCounts
+	// GivenUp are the models that were given up lately, and when: see route.go.
+	GivenUp map[string]time.Time
 	// Task is the open task, nil at rest.
 	Task *Task
 	// Queue is what waits for it, in the order in which it was asked for.
@@ -81,6 +83,8 @@ type Task struct {
 	Aborting bool
 	// AbortReason is what the command said.
 	AbortReason string
+	// Asked are the models that its requests went to, in order.
+	Asked []string
 	// Used is what its requests used, those that did not complete included.
 	Used schemas.TokenCounts
 	// OverBudget is set once that is more than it may be: no further request begins.
@@ -113,7 +117,9 @@ type Request struct {
 	Open bool
 	// Status is how it ended.
 	Status schemas.StopReason
-	// RetryInMS is the announced wait before the next attempt; 0 if there is none.
+	// Ended is when it ended.
+	Ended time.Time
+	// RetryInMS is the announced wait from there to the next attempt; 0 if there is none.
 	RetryInMS int64
 	// Fallback is the model that makes the next attempt instead; empty if it is given none.
 	Fallback string
