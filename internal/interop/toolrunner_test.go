@@ -67,11 +67,11 @@ func (p *program) signal(s os.Signal) {
 	}
 }
 
-// terminate has it end in order.
-func (p *program) terminate() {
+// ends waits until it has ended in order.
+func (p *program) ends() {
 	p.t.Helper()
 	p.ended = true
-	if err := errors.Join(p.cmd.Process.Signal(syscall.SIGTERM), p.cmd.Wait()); err != nil {
+	if err := p.cmd.Wait(); err != nil {
 		p.t.Errorf("it ended with %v", err)
 	}
 }
@@ -259,8 +259,13 @@ func TestNodeToolrunner(t *testing.T) {
 		w.stored(s)
 	})
 
-	t.Run("ends in order", func(t *testing.T) {
-		runner.terminate()
+	t.Run("ends in order, when its call has", func(t *testing.T) {
+		w := outer.in(t)
+		s := w.create("", schemas.ApproveAll)
+		all := w.run(s, "marathon", said("5 is", func(string) { runner.signal(syscall.SIGTERM) }))
+		wantOutputs(t, all, "completed: "+counted(250)) // takes longer than one may be silent
+		w.stored(s)
+		runner.ends()
 		left, err := outer.conn.Announcements(t.Context(), "default")
 		for _, a := range left {
 			if a.Instance == instance {

@@ -6,6 +6,7 @@
 // It prints a line when its tools can be called, and ends in order on SIGTERM.
 import { connect, createInbox, headers, nanos } from "@nats-io/transport-node";
 import { randomUUID } from "node:crypto";
+import { once } from "node:events";
 import { setTimeout as pause } from "node:timers/promises";
 
 const project = "default", pool = "node", slots = 4;
@@ -96,11 +97,12 @@ async function certain(subject, body, head, final = () => false) {
 const key = (bucket, name) => `$KV.${bucket}.${name}`;
 const hour = { "Nats-TTL": "3600s" };
 const removal = { "KV-Operation": "PURGE", "Nats-Rollup": "sub", "Nats-TTL": "60s" };
-const ending = new AbortController();
+const ending = new AbortController(); // no more calls are started
+const ended = new AbortController(); // and none runs any more
 let proven = -Infinity; // when the last put that succeeded was sent
 
 async function live() {
-  while (!ending.signal.aborted) {
+  while (!ended.signal.aborted) {
     const sent = performance.now();
     try {
       const answer = await request(key("INSTANCES", `toolrunner.${instance}`), "", hour, 1000);
@@ -108,7 +110,7 @@ async function live() {
     } catch (e) {
       console.error("proof of life:", e.message);
     }
-    await pause(1000, undefined, { signal: ending.signal }).catch(() => {});
+    await pause(1000, undefined, { signal: ended.signal }).catch(() => {});
   }
 }
 const alive = () => performance.now() - proven < 3000;
@@ -308,6 +310,7 @@ async function work() {
       else {
         const message = await pull();
         if (message && alive()) await handle(message);
+        else message?.respond("-NAK");
       }
     } catch (e) {
       if (nc.isClosed()) return;
@@ -325,9 +328,11 @@ const working = Array.from({ length: slots }, work);
 process.on("SIGTERM", () => ending.abort());
 console.log(`${instance} serves its tools`);
 
-await Promise.race([Promise.all(working), nc.closed()]);
+await Promise.race([once(ending.signal, "abort"), nc.closed()]);
 clearInterval(again);
-await beating;
 await certain(key("REGISTRY", `toolrunner.${project}.${instance}`), "", removal);
+await Promise.all(working);
+ended.abort();
+await beating;
 await certain(key("INSTANCES", `toolrunner.${instance}`), "", removal);
 await nc.drain();
