@@ -28,6 +28,9 @@ type SessionInfo struct {
 	ActiveModel    string   `json:"active_model,omitzero"`
 	// State is as far as the answering engine knows.
 	State SessionState `json:"state,omitzero"`
+	// TaskStatus and TaskCause are how the last task ended; empty if none has.
+	TaskStatus schemas.StopReason `json:"task_status,omitzero"`
+	TaskCause  string             `json:"task_cause,omitzero"`
 	// Created and LastActivity are RFC 3339 times.
 	Created      string `json:"created,omitzero"`
 	LastActivity string `json:"last_activity,omitzero"`

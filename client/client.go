@@ -103,6 +103,9 @@ type Info struct {
 	Agent          string   `json:"agent"`
 	// State is idle, running or waiting (for a person).
 	State bus.SessionState `json:"state"`
+	// TaskStatus and TaskCause are how the last task ended; empty if none has.
+	TaskStatus schemas.StopReason `json:"task_status"`
+	TaskCause  string             `json:"task_cause"`
 	// Title is the beginning of the first prompt.
 	Title string `json:"title"`
 	// Created and LastActivity are RFC 3339 times.

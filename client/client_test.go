@@ -34,7 +34,7 @@ func TestRun(t *testing.T) {
 			t.Errorf("got %+v", r)
 		}
 		info, err := s.Info(testContext(t))
-		if err != nil || info.ID != s.ID() || info.State != "idle" || info.Tasks != 1 || info.Model != "shell/demo" {
+		if err != nil || info.ID != s.ID() || info.State != "idle" || info.Tasks != 1 || info.TaskStatus != schemas.StopCompleted || info.TaskCause != schemas.CauseDone || info.Model != "shell/demo" {
 			t.Errorf("got %+v %v", info, err)
 		}
 		found := false

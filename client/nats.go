@@ -97,7 +97,7 @@ func (t *natsTransport) info(ctx context.Context, id string) (Info, error) {
 func infoOf(i bus.SessionInfo) Info {
 	return Info{
 		ID: i.Session.ID, Model: i.Model, FallbackModels: i.FallbackModels, ActiveModel: i.ActiveModel, Agent: i.Agent,
-		State: i.Activity().State(), Title: i.Title, Created: i.Created, LastActivity: i.LastActivity,
+		State: i.Activity().State(), TaskStatus: i.TaskStatus, TaskCause: i.TaskCause, Title: i.Title, Created: i.Created, LastActivity: i.LastActivity,
 		Tasks: i.Tasks, Turns: i.Turns, TotalTokens: i.TotalTokens, TotalCostUSD: i.TotalCostUSD,
 		ApprovalMode: i.ApprovalMode, ApprovalTimeoutMS: i.ApprovalTimeoutMS, Limits: i.Limits,
 		Pending: i.Pending, Queue: i.Queue,

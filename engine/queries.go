@@ -149,6 +149,7 @@ func unknownSession(q bus.Query) error {
 func (e *Engine) info(s trace.SessionInfo) bus.SessionInfo {
 	out := bus.SessionInfo{
 		Session: s.Session, Agent: s.Agent, Model: s.Model, FallbackModels: s.FallbackModels, ActiveModel: s.ActiveModel, State: stateOf(s.State),
+		TaskStatus: s.TaskStatus, TaskCause: s.TaskCause,
 		Created: schemas.FormatTime(s.Created), LastActivity: schemas.FormatTime(s.LastActivity),
 		Title: s.Title, Tasks: int(s.Tasks), Turns: int(s.Turns), TotalTokens: s.Usage.Total, TotalCostUSD: s.Usage.CostUSD,
 		ApprovalMode: s.Mode, Limits: s.Limits.WithDefaults(), ApprovalTimeoutMS: s.ApprovalTimeoutMS,

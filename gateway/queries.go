@@ -12,12 +12,15 @@ import (
 
 // sessionView is a session on the wire.
 type sessionView struct {
-	ID           string                `json:"id"`
-	Model        string                `json:"model,omitzero"`
-	Fallbacks    []string              `json:"fallback_models,omitzero"`
-	ActiveModel  string                `json:"active_model,omitzero"`
-	Agent        string                `json:"agent,omitzero"`
-	State        bus.SessionState      `json:"state"`
+	ID          string           `json:"id"`
+	Model       string           `json:"model,omitzero"`
+	Fallbacks   []string         `json:"fallback_models,omitzero"`
+	ActiveModel string           `json:"active_model,omitzero"`
+	Agent       string           `json:"agent,omitzero"`
+	State       bus.SessionState `json:"state"`
+	// TaskStatus and TaskCause are how the last task ended, if one has.
+	TaskStatus   schemas.StopReason    `json:"task_status,omitzero"`
+	TaskCause    string                `json:"task_cause,omitzero"`
 	Title        string                `json:"title,omitzero"`
 	Created      string                `json:"created,omitzero"`
 	LastActivity string                `json:"last_activity,omitzero"`
@@ -43,7 +46,7 @@ type shownView struct {
 func viewOf(info bus.SessionInfo) sessionView {
 	v := sessionView{
 		ID: info.Session.ID, Model: info.Model, Fallbacks: info.FallbackModels, ActiveModel: info.ActiveModel, Agent: info.Agent, State: info.Activity().State(),
-		Title: info.Title, Created: info.Created, LastActivity: info.LastActivity,
+		TaskStatus: info.TaskStatus, TaskCause: info.TaskCause, Title: info.Title, Created: info.Created, LastActivity: info.LastActivity,
 		Tasks: info.Tasks, Turns: info.Turns, TotalTokens: info.TotalTokens, TotalCostUSD: info.TotalCostUSD,
 		Pending: info.Pending, Queue: info.Queue,
 		ApprovalMode: info.ApprovalMode, ApprovalTimeoutMS: info.ApprovalTimeoutMS, Limits: info.Limits,

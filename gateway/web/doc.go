@@ -6,9 +6,14 @@
 //	token.js        takes the token out of the address before anything else happens
 //	app.js          what is shown: the address decides
 //	api.js          requests; commands are repeated under one key until they are answered
+//	seen.js         work for as long as the page is seen
 //	sse.js          one stream over fetch: reading, resuming, noticing silence
-//	sessions.js     the list of sessions, and making one
+//	news.js         the stream of all sessions, which tabs share
+//	roster.js       all sessions that are known: a fold of that stream, which knows no document
+//	sessions.js     the list of them
+//	start.js        making one
 //	session.js      one session: history, then the stream from where the history ends
+//	details.js      what it is and used, and deleting it
 //	composer.js     prompts, decisions, aborting, what waits
 //	transcript.js   messages to what is shown of them: a fold, which knows no document
 //	view.js         that to a document, piece by piece as it changes

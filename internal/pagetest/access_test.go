@@ -28,7 +28,7 @@ func TestTheTokenStaysInTheTab(t *testing.T) {
 	other := b.tab()
 	other.open(w.url)
 	other.see("h2", "Token")
-	other.shots("14-token")
+	other.state("14-token")
 	other.until("the focus is in the field", `document.activeElement.id === "token"`)
 	other.write("wrong")
 	other.press("Enter")
@@ -53,9 +53,7 @@ func TestKeysAreEnough(t *testing.T) {
 	p.press("Enter")
 	p.until("the form is there", `document.activeElement?.id === "prompt"`)
 	p.write("What time is it?")
-	p.press("Tab")
-	p.eval(`document.activeElement.select()`, nil)
-	p.write("scripted/tour")
+	p.until("there is a model to run on", `document.getElementById("runner").value === "model:scripted/tour"`)
 	tabTo(p, "Start")
 	p.press("Enter")
 	p.see(".question", "May it run work?")
@@ -106,9 +104,9 @@ func TestControlsHaveNames(t *testing.T) {
 	named(p, "Close", "Timeline")
 	p.press("Escape")
 	p.click("#new", "New session")
-	p.see("form", "Model")
-	named(p, "Prompt", "Model", "Tool calls", "Start")
-	p.shots("15-new")
+	p.see("form", "scripted/tour")
+	named(p, "Prompt", "Agent or model", "Tool calls", "Start")
+	p.state("15-new")
 }
 
 // named checks that all controls have names, and that some are there.

@@ -233,7 +233,7 @@ func (b *browser) do(session, method string, params, result any) {
 // tab is one page. Each has a session storage of its own.
 type tab struct {
 	*browser
-	session string
+	session, target string
 }
 
 type object map[string]any
@@ -260,12 +260,33 @@ func (b *browser) open(window bool) *tab {
 		Session string `json:"sessionId"`
 	}
 	b.do("", "Target.attachToTarget", object{"targetId": target.ID, "flatten": true}, &attached)
-	p := &tab{browser: b, session: attached.Session}
+	p := &tab{browser: b, session: attached.Session, target: target.ID}
 	for _, domain := range []string{"Page", "Runtime", "Log", "Accessibility"} {
 		p.do(domain+".enable", nil, nil)
 	}
+	// What the page asks for, as it asks.
+	p.do("Page.addScriptToEvaluateOnNewDocument", object{"source": `
+		window.asked = [];
+		const real = window.fetch;
+		window.fetch = (path, more) => {
+			window.asked.push((more?.method ?? "GET") + " " + path + (more?.headers?.["Last-Event-ID"] ? " again" : ""));
+			return real(path, more);
+		};`}, nil)
 	p.size(1280, 800)
 	return p
+}
+
+func (p *tab) close() {
+	p.t.Helper()
+	p.browser.do("", "Target.closeTarget", object{"targetId": p.target}, nil)
+}
+
+// asked counts the requests that begin with a text, since the page was loaded.
+func (p *tab) asked(prefix string) int {
+	p.t.Helper()
+	var n int
+	p.eval(fmt.Sprintf(`window.asked.filter((what) => what.startsWith(%q)).length`, prefix), &n)
+	return n
 }
 
 func (p *tab) do(method string, params, result any) {
@@ -377,6 +398,17 @@ func (p *tab) click(selector, text string) {
 	}
 }
 
+// choose picks one of the options of a select, by its value.
+func (p *tab) choose(selector, value string) {
+	p.t.Helper()
+	p.until("there is the choice "+value, fmt.Sprintf(`[...document.querySelector(%q).options].some((o) => o.value === %q)`, selector, value))
+	p.eval(fmt.Sprintf(`(() => {
+		const node = document.querySelector(%q);
+		node.value = %q;
+		node.dispatchEvent(new Event("change", {bubbles: true}));
+	})()`, selector, value), nil)
+}
+
 // write types a text where the focus is.
 func (p *tab) write(text string) {
 	p.t.Helper()
@@ -410,20 +442,4 @@ func (p *tab) shot(name string) {
 	if err := os.WriteFile(filepath.Join(dir, name+".png"), raw, 0o600); err != nil {
 		p.t.Fatal(err)
 	}
-}
-
-// shots takes pictures at the widths of a desk and of a phone, the latter also in the dark.
-func (p *tab) shots(name string) {
-	p.t.Helper()
-	if os.Getenv(envShots) == "" {
-		return
-	}
-	p.shot(name + "-desk")
-	p.size(390, 844)
-	p.shot(name + "-phone")
-	p.scheme("dark")
-	p.shot(name + "-phone-dark")
-	p.size(1280, 800)
-	p.shot(name + "-desk-dark")
-	p.scheme("light")
 }

@@ -2,7 +2,9 @@ package pagetest
 
 import (
 	"context"
+	"io"
 	"net"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -29,6 +31,8 @@ type world struct {
 	// work feeds the tool "work", piece by piece; closing it ends the call.
 	work chan string
 	url  string
+	// token is the gateway's.
+	token string
 
 	stopGateway func()
 }
@@ -41,7 +45,7 @@ func newWorld(t *testing.T, scripts map[string]string) *world {
 
 func newWorldOn(t *testing.T, broker *bustest.Broker, scripts map[string]string) *world {
 	t.Helper()
-	w := &world{t: t, broker: broker, scripts: map[string]*scripted.Script{}, work: make(chan string)}
+	w := &world{t: t, broker: broker, scripts: map[string]*scripted.Script{}, work: make(chan string), token: testToken}
 	for name, script := range scripts {
 		parsed, err := scripted.Parse([]byte(script))
 		if err != nil {
@@ -118,7 +122,7 @@ func (w *world) startToolrunner() {
 func (w *world) startGateway(address string) {
 	w.t.Helper()
 	conn := w.broker.Conn(w.t)
-	g, err := gateway.New(gateway.Options{Conn: conn, Token: testToken, Log: zerolog.Nop()})
+	g, err := gateway.New(gateway.Options{Conn: conn, Token: w.token, Log: zerolog.Nop()})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -170,9 +174,45 @@ func (w *world) begin(p *tab, model, prompt string) {
 	p.click("#new", "New session")
 	p.until("the form is there", `document.activeElement?.id === "prompt"`)
 	p.write(prompt)
-	p.eval(`document.getElementById("model").select()`, nil)
-	p.eval(`document.getElementById("model").focus()`, nil)
-	p.write("scripted/" + model)
-	p.press("Enter")
+	p.choose("#runner", "model:scripted/"+model)
+	p.click("form button", "Start")
 	p.until("the session is there", `location.hash.startsWith("#/session/")`)
+}
+
+// ask sends a request to the gateway, as somebody else than the page, and returns the status.
+func (w *world) ask(method, path, body string) int {
+	w.t.Helper()
+	r, err := http.NewRequestWithContext(w.t.Context(), method, w.url+path, strings.NewReader(body))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+w.token)
+	if body != "" {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	answer, err := client.Do(r)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	if _, err := io.Copy(io.Discard, answer.Body); err != nil {
+		w.t.Fatal(err)
+	}
+	return answer.StatusCode
+}
+
+// must is ask for what has to be accepted.
+func (w *world) must(method, path, body string) {
+	w.t.Helper()
+	if status := w.ask(method, path, body); status >= 300 {
+		w.t.Fatalf("%s %s is answered %d", method, path, status)
+	}
+}
+
+// elsewhere makes a session and gives it a prompt, without any page.
+func (w *world) elsewhere(id, model, prompt string) {
+	w.t.Helper()
+	w.must("POST", "/v1/sessions", `{"id":"`+id+`","model":"scripted/`+model+`"}`)
+	w.must("POST", "/v1/sessions/"+id+"/tasks", `{"prompt":"`+prompt+`"}`)
 }

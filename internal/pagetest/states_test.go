@@ -22,7 +22,7 @@ turns:
 // say gives the open session a prompt, as a person does.
 func say(p *tab, prompt string) {
 	p.t.Helper()
-	p.until("the composer is there", `document.getElementById("say")`)
+	p.until("the composer is there", `document.getElementById("say").checkVisibility()`)
 	p.eval(`document.getElementById("say").focus()`, nil)
 	p.write(prompt)
 	p.press("Enter")
@@ -46,7 +46,7 @@ func TestCase_C10_StopAfterAReload(t *testing.T) {
 	stays.see(".task .ending", "Aborted")
 	p.see(".text.cut", "This will take")
 	p.until("there is nothing to stop", `document.querySelector(".stop").hidden`)
-	p.shots("9-aborted")
+	p.state("9-aborted")
 	say(p, "and now?")
 	p.see(".task:last-of-type .ending", "Completed")
 	b.noProblems()
@@ -61,7 +61,7 @@ func TestFailuresAndTheNextAttempt(t *testing.T) {
 	w.begin(p, "states", "please fail twice")
 	p.see(".failure", "the model is overloaded")
 	p.until("the words are folded", `!document.querySelector(".failure .text").checkVisibility()`)
-	p.shots("10-retry")
+	p.state("10-retry")
 	p.click(".failure button", "Try now")
 	p.see(".text", "At last.")
 	p.see(".task .ending", "Completed")
@@ -69,7 +69,7 @@ func TestFailuresAndTheNextAttempt(t *testing.T) {
 	say(p, "bad key")
 	p.see(".failure:not(.past)", "the key is not valid")
 	p.see(".task .ending", "refused the key")
-	p.shots("11-failed")
+	p.state("11-failed")
 	live := shown(p)
 	p.reload()
 	p.see(".task .ending", "refused the key")
@@ -92,7 +92,7 @@ func TestPromptsWhileATaskRuns(t *testing.T) {
 	say(p, "this waits")
 	p.see(".queue li", "this waits")
 	p.see(".queue .state", "Joins soon")
-	p.shots("12-queue")
+	p.state("12-queue")
 	p.click(".queue li:last-child button", "Take back")
 	p.until("one waits", `document.querySelectorAll(".queue li").length === 1`)
 	p.click(".composer .stop", "Stop")
@@ -130,7 +130,7 @@ func TestNothingSaidBecomesMarkup(t *testing.T) {
 			t.Errorf("there is a link to %s", link)
 		}
 	}
-	p.shots("13-markup")
+	p.state("13-markup")
 	b.noProblems()
 }
 

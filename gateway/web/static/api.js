@@ -12,19 +12,35 @@ export class Refused extends Error {
   }
 }
 
-export function authorization() {
+/** Tells "unauthorized" whenever the gateway refuses the token, whoever asked. */
+export const access = new EventTarget();
+
+function authorization() {
   return { Authorization: `Bearer ${token()}` };
 }
 
-async function answer(response) {
+/** Whether a question may find another answer later: the gateway can't be reached, or can't answer now. */
+export function passing(error) {
+  return !(error instanceof Refused) || error.status >= 500 || error.status === 429 || error.code === "conflict";
+}
+
+/** Sends a request with the token. A refusal, or no answer, is an error that can be shown. */
+export async function request(path, { headers, ...more } = {}) {
+  let response;
+  try {
+    response = await fetch(path, { headers: { ...authorization(), ...headers }, ...more });
+  } catch (error) {
+    throw error instanceof TypeError ? new Error("The gateway can't be reached.") : error;
+  }
+  if (response.ok) return response;
   const body = await response.json().catch(() => undefined);
-  if (!response.ok) throw new Refused(response.status, body?.error);
-  return body;
+  if (response.status === 401) access.dispatchEvent(new Event("unauthorized"));
+  throw new Refused(response.status, body?.error);
 }
 
 /** Asks a question. */
 export async function ask(path, signal) {
-  return answer(await fetch(path, { headers: authorization(), signal }));
+  return (await request(path, { signal })).json();
 }
 
 const attempts = 4;
@@ -34,17 +50,59 @@ const attempts = 4;
  * gateway says that it can't answer now: it is applied once.
  */
 export async function tell(method, path, body) {
-  const headers = { ...authorization(), "Idempotency-Key": `page-${crypto.randomUUID()}` };
+  const headers = { "Idempotency-Key": newKey() };
   if (body !== undefined) headers["Content-Type"] = "application/json";
-  const request = { method, headers, body: body === undefined ? undefined : JSON.stringify(body) };
   for (let attempt = 1; ; attempt++) {
     try {
-      return await answer(await fetch(path, request));
+      const response = await request(path, { method, headers, body: body === undefined ? undefined : JSON.stringify(body) });
+      return await response.json().catch(() => undefined); // a 204 says nothing
     } catch (error) {
-      const passing = !(error instanceof Refused) || error.status === 503;
-      if (!passing || attempt === attempts) throw error instanceof TypeError ? new Error("The gateway can't be reached.") : error;
+      const again = !(error instanceof Refused) || error.status === 503;
+      if (!again || attempt === attempts) throw error;
     }
-    await new Promise((resolve) => setTimeout(resolve, 500 * attempt));
+    await pause(500 * attempt);
+  }
+}
+
+// crypto.randomUUID is for secure contexts alone, and a gateway may be reached by plain HTTP.
+function newKey() {
+  const bytes = crypto.getRandomValues(new Uint8Array(16));
+  return `page-${[...bytes].map((b) => b.toString(16).padStart(2, "0")).join("")}`;
+}
+
+/** Waits some milliseconds, or until the signal aborts. */
+export function pause(ms, signal) {
+  return new Promise((resolve) => {
+    const timer = setTimeout(done, ms);
+    signal?.addEventListener("abort", done);
+    function done() {
+      clearTimeout(timer);
+      signal?.removeEventListener("abort", done);
+      resolve();
+    }
+  });
+}
+
+const longestPause = 10_000;
+
+/** Pauses before the next attempt after so many failures in a row. */
+export function backOff(failures, signal) {
+  return pause(Math.min(longestPause, 250 * 2 ** failures), signal);
+}
+
+/**
+ * Asks until there is an answer, unless it is a refusal that stays one. onTrouble hears what went wrong.
+ */
+export async function persist(question, { signal, onTrouble }) {
+  for (let failures = 0; ; failures++) {
+    try {
+      return await question();
+    } catch (error) {
+      if (signal.aborted || !passing(error)) throw error;
+      onTrouble(error);
+    }
+    await backOff(failures, signal);
+    signal.throwIfAborted();
   }
 }
 

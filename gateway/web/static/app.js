@@ -4,13 +4,15 @@
 //	#/new             a new session
 //	#/session/<id>    one session
 
-import { el } from "./dom.js";
+import { access } from "./api.js";
+import { el, entitle } from "./dom.js";
 import { Session } from "./session.js";
-import { Sessions, newSession } from "./sessions.js";
+import { Sessions } from "./sessions.js";
+import { newSession } from "./start.js";
 import { keepToken, token } from "./token.js";
 
 const main = document.getElementById("main");
-const sessions = new Sessions(askToken);
+const sessions = new Sessions();
 let shown; // the session that is open
 
 function leave() {
@@ -23,38 +25,50 @@ function place(view, node) {
   main.replaceChildren(node);
 }
 
-async function route() {
+function route() {
   leave();
   if (!token()) return askToken();
-  const [, view, id] = location.hash.split("/");
-  document.title = "Braid";
-  sessions.select(view === "session" ? id : "");
+  sessions.start();
+  const [, view, id] = location.hash.split("/").map(decoded);
+  entitle({ subject: "" });
   if (view === "new") {
-    place("new", newSession(sessions, (to) => { location.hash = to; }));
+    place("new", newSession((to) => { location.hash = to; }));
     document.getElementById("prompt").focus();
   } else if (view === "session" && id) {
-    const session = new Session(decodeURIComponent(id), () => sessions.look());
-    shown = session;
-    place("session", session.node);
+    shown = new Session(id);
+    place("session", shown.node);
     main.focus();
-    try {
-      await session.open();
-    } catch {
-      askToken(); // the token is refused
-    }
-  } else {
-    place("list", el("div", { class: "blank" }, el("p", {}, "Choose a session, or start a new one.")));
+    shown.open();
+  } else place("list", welcome());
+  sessions.select(view === "session" ? id : "");
+}
+
+// An address that somebody typed may be none.
+function decoded(part) {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
   }
+}
+
+function welcome() {
+  return el("div", { class: "blank" },
+    el("p", { class: "choose" }, "Choose a session, or start a new one."),
+    el("div", { class: "welcome" },
+      el("h2", {}, "Start a session"),
+      el("p", {}, "A session is a conversation with a model that may use tools. It keeps its history, works on when this page is closed, and asks you before it changes anything."),
+      el("a", { class: "button primary", href: "#/new" }, "New session")));
 }
 
 /** Asks for the token, when there is none or it is refused. */
 function askToken() {
   leave();
+  sessions.stop();
   const input = el("input", { id: "token", type: "password", autocomplete: "off", required: true });
   const submit = (event) => {
     event.preventDefault();
     keepToken(input.value.trim());
-    sessions.look();
     route();
   };
   place("token", el("form", { class: "sheet", onsubmit: submit },
@@ -66,5 +80,9 @@ function askToken() {
 }
 
 addEventListener("hashchange", route);
+document.getElementById("skip").addEventListener("click", (event) => {
+  event.preventDefault(); // the address says what is shown, not where on the page
+  main.focus();
+});
+access.addEventListener("unauthorized", () => document.body.dataset.view !== "token" && askToken());
 route();
-if (token()) sessions.look();

@@ -4,12 +4,20 @@ import { sessionPath, tell } from "./api.js";
 import { act, el, setText } from "./dom.js";
 import { headline, readableArguments } from "./text.js";
 
+const drafts = new Map(); // what was not sent, by session: it outlives a look at another one
+
+/** Keeps a prompt to be sent later. */
+export function keepDraft(id, text) {
+  if (text) drafts.set(id, text);
+  else drafts.delete(id);
+}
+
 export class Composer {
   node;
   #id;
   #changed;
   #prompt = el("textarea", { id: "say", rows: "1", "aria-label": "Prompt", placeholder: "Say something", enterkeyhint: "send" });
-  #busy = el("select", { "aria-label": "While a task runs", class: "small" }, el("option", { value: "steer" }, "Joins the running task"), el("option", { value: "queue" }, "Waits its turn"));
+  #busy = el("select", { "aria-label": "While a task runs", class: "small" }, el("option", { value: "steer" }, "Joins the task"), el("option", { value: "queue" }, "Waits its turn"));
   #send = el("button", { type: "submit", class: "primary" }, "Send");
   #stop = el("button", { type: "button", class: "stop", hidden: true }, "Stop");
   #question = el("section", { class: "question", "aria-label": "A decision is needed", hidden: true });
@@ -21,7 +29,8 @@ export class Composer {
     this.#id = id;
     this.#changed = changed;
     this.#stop.addEventListener("click", () => act(this.#stop, () => tell("POST", sessionPath(id, "/abort"), {})));
-    this.#prompt.addEventListener("input", () => this.#grow());
+    this.#prompt.value = drafts.get(id) ?? "";
+    this.#prompt.addEventListener("input", () => { keepDraft(id, this.#prompt.value); this.#grow(); });
     this.#prompt.addEventListener("keydown", (event) => {
       if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
       event.preventDefault();
@@ -56,10 +65,6 @@ export class Composer {
     this.#queue.hidden = queue.length === 0;
   }
 
-  focus() {
-    this.#prompt.focus();
-  }
-
   #ask(call, count) {
     const decide = (decision) => (event) => act(event.currentTarget, () => tell("POST",
       sessionPath(this.#id, `/approvals/${encodeURIComponent(call.tool_call_id)}`), { decision, hash: call.hash }));
@@ -83,6 +88,7 @@ export class Composer {
     act(this.#send, async () => {
       await tell("POST", sessionPath(this.#id, "/tasks"), { prompt, when_busy: this.#busy.value });
       if (this.#prompt.value === prompt) this.#prompt.value = "";
+      keepDraft(this.#id, this.#prompt.value);
       this.#grow();
       this.#changed();
     });

@@ -27,6 +27,14 @@ export function announce(text) {
   setText(document.getElementById("status"), text);
 }
 
+const heading = { subject: "", waiting: 0 };
+
+/** Names the page, for its tab: by its subject, or by how many sessions wait for a person. */
+export function entitle(change) {
+  const { subject, waiting } = Object.assign(heading, change);
+  document.title = `${waiting > 0 ? `(${waiting}) ` : ""}${subject ? `${subject} – ` : ""}Braid`;
+}
+
 /** Shows that something went wrong, until it is dismissed or some time has passed. */
 export function complain(error) {
   const text = error instanceof Error ? error.message : String(error);

@@ -1,10 +1,13 @@
 // One session: its history, and from where that ends its stream.
 
-import { ask, history, sessionPath, tell } from "./api.js";
+import { ask, backOff, history, persist, sessionPath, tell } from "./api.js";
 import { Composer } from "./composer.js";
-import { act, announce, el, setText } from "./dom.js";
+import { Details } from "./details.js";
+import { act, announce, el, entitle, setText } from "./dom.js";
+import { whileSeen } from "./seen.js";
+import { back } from "./sessions.js";
 import { follow } from "./sse.js";
-import { dollars, headline, modes, stateName, tokens } from "./text.js";
+import { dollars, headline, modes, standing, tokens } from "./text.js";
 import { Transcript, compareCursors } from "./transcript.js";
 import { View, atEnd, toEnd } from "./view.js";
 import { Waterfall } from "./waterfall.js";
@@ -12,66 +15,60 @@ import { Waterfall } from "./waterfall.js";
 export class Session {
   node;
   #id;
-  #changed;
   #leave = new AbortController();
-  #transcript;
-  #later; // events that wait until the history is read again
+  #transcript; // none until the history is read, and when it has to be read again
+  #stale = new AbortController(); // ends a stream that can't be continued
+  #resyncs = 0; // in a row
   #view;
   #composer;
+  #details;
   #waterfall;
   #title = el("h2", { class: "title" });
   #state = el("span", { class: "pill" });
   #used = el("span", { class: "used" });
-  #mode = el("select", { class: "small", "aria-label": "Tool calls" });
-  #banner = el("p", { class: "banner", hidden: true });
+  #mode = el("select", { class: "small", "aria-label": "Tool calls" }, ...Object.entries(modes).map(([value, text]) => el("option", { value }, text)));
+  #about = el("button", { type: "button", class: "quiet about" }, "Details");
+  #banner = el("p", { class: "banner", role: "status", hidden: true });
   #log = el("div", { class: "transcript", tabindex: "0", role: "region", "aria-label": "Messages" });
   #latest = el("button", { type: "button", class: "latest", hidden: true }, "Latest");
 
-  /** changed is called when the session's line in the list may be another one. */
-  constructor(id, changed) {
+  constructor(id) {
     this.#id = id;
-    this.#changed = changed;
     this.#composer = new Composer(id, () => this.#describe());
+    this.#details = new Details(id);
     this.#waterfall = new Waterfall(id);
     this.#view = new View(this.#log, {
       waterfall: (task) => this.#waterfall.open(task.number),
       retryNow: (button) => act(button, () => tell("POST", sessionPath(id, "/retry-now"))),
     });
-    for (const [value, text] of Object.entries(modes)) this.#mode.append(el("option", { value }, text));
-    this.#mode.addEventListener("change", () => act(this.#mode, () => tell("PATCH", sessionPath(id), { approval_mode: this.#mode.value })));
+    this.#mode.addEventListener("change", () => this.#setMode());
+    this.#about.addEventListener("click", () => this.#details.open());
     this.#log.addEventListener("scroll", () => { this.#latest.hidden = atEnd(this.#log); }, { passive: true });
     this.#latest.addEventListener("click", () => toEnd(this.#log));
     this.node = el("article", { class: "session" },
-      el("header", { class: "bar" }, el("a", { class: "back", href: "#/" }, "All sessions"), this.#title,
-        el("div", { class: "facts" }, this.#state, this.#used, this.#mode)),
-      this.#banner, this.#log, this.#latest, this.#composer.node, this.#waterfall.node);
+      el("header", { class: "bar" }, back(), this.#title,
+        el("div", { class: "facts" }, this.#state, this.#used, this.#about, this.#mode)),
+      this.#banner, el("div", { class: "room" }, this.#log, this.#latest), this.#composer.node, this.#details.node, this.#waterfall.node);
+    this.#idle(true);
+    this.#say("Loading…");
   }
 
   /** Shows the session until close. */
   async open() {
     const { signal } = this.#leave;
     try {
-      await Promise.all([this.#load(), this.#describe()]);
-      await follow(`${sessionPath(this.#id, "/stream")}?include=prompt`, {
-        signal,
-        last: () => this.#transcript.last,
-        onEvent: (event) => this.#take(event),
-        onConnection: (there) => this.#say(there ? "" : "The connection is lost. Trying again…"),
-      });
+      await whileSeen(signal, (seen) => this.#live(seen));
     } catch (error) {
+      if (signal.aborted) return;
       if (error.status === 404) this.#gone(error.code === "deleted" ? "The session is deleted." : `There is no session ${this.#id}.`);
-      else if (!signal.aborted) this.#say(error.message);
-      if (error.status === 401) throw error;
+      else this.#gone(`${error.message} Nothing more is shown.`);
     }
   }
 
   close() {
     this.#leave.abort();
+    this.#details.close();
     this.#waterfall.close();
-  }
-
-  focus() {
-    this.#composer.focus();
   }
 
   #say(text) {
@@ -79,57 +76,68 @@ export class Session {
     this.#banner.hidden = text === "";
   }
 
+  /** Whether nothing can be done to the session. */
+  #idle(is) {
+    this.#composer.node.hidden = this.#mode.hidden = this.#about.hidden = this.#state.hidden = is;
+  }
+
   /** What is shown stays, and there is nothing more to do to it. */
-  #gone(text) {
+  #gone(text, state = "") {
     this.#leave.abort();
+    this.#idle(true);
+    if (state) this.#stands({ state });
+    this.#details.close();
     this.#say(text);
-    this.#composer.node.hidden = this.#mode.hidden = true;
+  }
+
+  async #setMode() {
+    const changed = await act(this.#mode, () => tell("PATCH", sessionPath(this.#id), { approval_mode: this.#mode.value }));
+    if (!changed) this.#describe(); // what holds is another one than is chosen
+  }
+
+  /** Reads history and stream, from the beginning whenever what is shown can't be continued. */
+  async #live(signal) {
+    while (!signal.aborted) {
+      if (!this.#transcript) await this.#load(signal);
+      this.#stale = new AbortController();
+      await follow(`${sessionPath(this.#id, "/stream")}?include=prompt`, {
+        signal: AbortSignal.any([signal, this.#stale.signal]),
+        last: () => this.#transcript.last,
+        onEvent: (event) => this.#take(event),
+        onConnection: (there) => this.#say(there ? "" : "The connection is lost. Trying again…"),
+      });
+      if (!this.#transcript) await backOff(this.#resyncs++, signal);
+    }
   }
 
   /** Reads the history, in place of whatever is shown. */
-  async #load() {
-    const page = await history(this.#id, this.#leave.signal);
+  async #load(signal) {
+    const read = () => Promise.all([history(this.#id, signal), ask(sessionPath(this.#id), signal)]);
+    const [page, { session }] = await persist(read, { signal, onTrouble: (error) => this.#say(`${error.message} Trying again…`) });
     this.#view.clear();
     this.#transcript = new Transcript(this.#view.touch);
     this.#transcript.load(page);
     this.#view.flush();
-    this.#settled();
-  }
-
-  /**
-   * Reads the history again, since what is shown can't be continued. What the stream says meanwhile
-   * is taken afterwards; the transcript knows what of it the history had.
-   */
-  async #again() {
-    const later = this.#later = [];
-    for (let read = false; !read && !this.#leave.signal.aborted;) {
-      try {
-        await this.#load();
-        read = true;
-      } catch (error) {
-        this.#say(error.message);
-        await new Promise((resolve) => setTimeout(resolve, 2_000));
-      }
-    }
+    this.#idle(false);
     this.#say("");
-    this.#later = undefined;
-    for (const event of later) this.#take(event);
+    this.#settled();
+    this.#show(session);
   }
 
   #take(event) {
-    if (this.#later) return void this.#later.push(event);
+    if (event.name === "resync_required") {
+      this.#transcript = undefined;
+      return this.#stale.abort();
+    }
+    if (event.name === "session_deleted") return this.#gone("The session is deleted.", "deleted");
     const data = JSON.parse(event.data);
     if (event.name === "task_state") {
       if (compareCursors(data.cursor, this.#transcript.last) < 0) return;
       this.#transcript.settle(data.state, data.pending);
       return this.#settled();
     }
-    if (event.name === "resync_required") return void this.#again();
-    if (event.name === "session_deleted") {
-      this.#gone("The session is deleted.");
-      return this.#changed();
-    }
     if (event.name) return; // of a newer gateway
+    this.#resyncs = 0;
     const before = this.#transcript.state;
     this.#transcript.apply(data, event.id);
     this.#noteworthy(data.payload);
@@ -138,13 +146,18 @@ export class Session {
 
   /** Shows what stands beside the messages. */
   #settled() {
-    const { state, tokens: used, cost, mode } = this.#transcript;
-    if (this.#state.dataset.state && this.#state.dataset.state !== state) this.#changed();
-    setText(this.#state, stateName(state));
-    this.#state.dataset.state = state;
+    const { state, tokens: used, cost, mode, tasks } = this.#transcript;
+    this.#stands({ state, task_status: tasks.findLast((task) => task.status)?.status });
     setText(this.#used, used ? [tokens(used), dollars(cost)].filter(Boolean).join(" · ") : "");
     if (mode) this.#mode.value = mode;
     this.#composer.update(this.#transcript);
+  }
+
+  #stands(session) {
+    const { kind, words } = standing(session);
+    setText(this.#state, words);
+    this.#state.dataset.state = kind;
+    this.#state.hidden = false;
   }
 
   /** Says what those who can't see the page should hear, and looks up what the stream has not. */
@@ -152,21 +165,24 @@ export class Session {
     if (p.type === "approval_request") announce(`A decision is needed: ${p.name}`);
     if (p.type === "text" && p.role === "assistant") announce(headline(p.text, 400));
     if (p.type === "task_end") announce(p.status === "completed" ? "The task is completed" : `The task ended: ${p.status}`);
-    if (p.type === "task_end" || p.type === "request_begin" || (p.type === "text" && p.role === "user")) this.#describe();
+    if (["task_end", "request_begin", "session_changed"].includes(p.type) || (p.type === "text" && p.role === "user")) this.#describe();
     if (["task_end", "request_end", "tool_call_output"].includes(p.type)) this.#waterfall.refresh();
   }
 
   /** Reads the session's summary: title, mode, what waits. */
   async #describe() {
     try {
-      const { session } = await ask(sessionPath(this.#id), this.#leave.signal);
-      setText(this.#title, session.title || this.#id);
-      document.title = `${session.title || this.#id} – Braid`;
-      if (session.approval_mode) this.#mode.value = session.approval_mode;
-      this.#title.title = [this.#id, session.model].filter(Boolean).join(" · ");
-      this.#composer.waiting(session.queue);
+      this.#show((await ask(sessionPath(this.#id), this.#leave.signal)).session);
     } catch {
       // The next event asks again.
     }
+  }
+
+  #show(session) {
+    setText(this.#title, session.title || this.#id);
+    entitle({ subject: session.title || this.#id });
+    if (session.approval_mode) this.#mode.value = session.approval_mode;
+    this.#composer.waiting(session.queue);
+    this.#details.update(session);
   }
 }

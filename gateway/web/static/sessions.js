@@ -1,45 +1,58 @@
-// The list of sessions, and making a new one.
+// The list of sessions at the side.
 
-import { ask, tell, sessionPath } from "./api.js";
-import { act, el, setText } from "./dom.js";
-import { ago, modes, stateName } from "./text.js";
+import { Roster } from "./roster.js";
+import { act, announce, el, entitle, setText } from "./dom.js";
+import { ago, standing } from "./text.js";
 
-const every = 4_000; // milliseconds between looks at the list, while the page is seen
+const kinds = { waiting: "Waiting", running: "Running", failed: "Failed", resting: "Resting" };
 
-/** The list at the side. It looks for changes as long as the page is seen. */
 export class Sessions {
   #list = document.getElementById("sessions");
   #note = document.getElementById("sessions-note");
-  #rows = new Map();
-  #timer = 0;
-  #onRefused;
-  current = "";
-  known = []; // as the gateway tells them, the newest first
+  #filters = document.getElementById("filters");
+  #older = document.getElementById("older");
+  #rows = new Map(); // by id
+  #buttons = new Map(); // by kind
+  #roster = new Roster((session) => this.#show(session));
+  #leave; // ends the following
+  #only = ""; // the kind that is shown
+  #waiting = new Set(); // those that did at the last look
+  #current = "";
 
-  constructor(onRefused) {
-    this.#onRefused = onRefused;
-    document.addEventListener("visibilitychange", () => this.look());
-  }
-
-  /** Looks now, and from now on. */
-  async look() {
-    clearTimeout(this.#timer);
-    if (document.hidden) return;
-    try {
-      const { sessions, next } = await ask("/v1/sessions?limit=100");
-      this.known = sessions;
-      this.#show(next);
-    } catch (error) {
-      if (error.status === 401) return this.#onRefused();
-      this.#say("The gateway can't be reached.");
+  constructor() {
+    for (const [kind, name] of Object.entries({ "": "All", ...kinds })) {
+      const count = el("span", { class: "count" });
+      const button = el("button", { type: "button", class: "chip", "data-kind": kind, onclick: () => this.#choose(kind) }, name, count);
+      this.#buttons.set(kind, { button, count });
+      this.#filters.append(button);
     }
-    clearTimeout(this.#timer);
-    this.#timer = setTimeout(() => this.look(), every);
+    this.#older.addEventListener("click", () => act(this.#older, () => this.#roster.older()));
+    setInterval(() => this.#rows.forEach((row) => row.update()), 60_000); // "3 min ago"
   }
 
+  /** Shows the list, and keeps it up to date, until stop. */
+  start() {
+    if (this.#leave) return;
+    this.#leave = new AbortController();
+    const { signal } = this.#leave;
+    this.#roster.follow(signal).catch((error) => signal.aborted || this.#say(error.message));
+  }
+
+  stop() {
+    this.#leave?.abort();
+    this.#leave = undefined;
+  }
+
+  /** Marks the session that is open. */
   select(id) {
-    this.current = id;
-    for (const [key, row] of this.#rows) row.mark(key === id);
+    this.#current = id;
+    for (const row of this.#rows.values()) row.update();
+    this.#count();
+  }
+
+  #choose(kind) {
+    this.#only = kind;
+    this.#show();
   }
 
   #say(text) {
@@ -47,68 +60,93 @@ export class Sessions {
     this.#note.hidden = text === "";
   }
 
-  #show(more) {
-    const seen = new Set();
-    let place = this.#list.firstElementChild;
-    for (const session of this.known) {
-      seen.add(session.id);
-      const row = this.#rows.get(session.id) ?? this.#row(session.id);
-      row.update(session);
-      if (row.node === place) place = place.nextElementSibling;
-      else this.#list.insertBefore(row.node, place);
-    }
+  #show(changed) {
+    const all = this.#roster.all;
+    const shown = all.filter((session) => !this.#only || standing(session).kind === this.#only);
+    this.#place(shown);
+    if (changed) this.#rows.get(changed.id)?.update();
+    else for (const row of this.#rows.values()) row.update();
+    this.#count();
+    const known = this.#roster.read;
+    document.body.classList.toggle("first", known && all.length === 0);
+    this.#older.hidden = !this.#roster.more;
+    this.#say(this.#roster.trouble || (shown.length > 0 || !known ? "" : all.length === 0 ? "No sessions yet." : "None of the listed sessions."));
+  }
+
+  /** Puts rows in order; those that are in place already are left alone. */
+  #place(sessions) {
+    const ids = new Set(sessions.map(({ id }) => id));
     for (const [id, row] of this.#rows) {
-      if (seen.has(id)) continue;
+      if (ids.has(id)) continue;
       row.node.remove();
       this.#rows.delete(id);
     }
-    this.#say(this.known.length === 0 ? "No sessions yet." : more ? "Older sessions are not listed." : "");
+    let place = this.#list.firstElementChild;
+    for (const { id } of sessions) {
+      const row = this.#rows.get(id) ?? this.#row(id);
+      if (row.node === place) place = place.nextElementSibling;
+      else {
+        const focused = row.node.contains(document.activeElement);
+        this.#list.insertBefore(row.node, place);
+        if (focused) row.node.firstElementChild.focus({ preventScroll: true });
+      }
+    }
+  }
+
+  /** Counts the kinds, and says which sessions wait for a person now and did not before. */
+  #count() {
+    const counts = new Map();
+    const waiting = new Set();
+    for (const session of this.#roster.all) {
+      const { kind } = standing(session);
+      counts.set(kind, (counts.get(kind) ?? 0) + 1);
+      if (kind !== "waiting") continue;
+      waiting.add(session.id);
+      if (!this.#waiting.has(session.id) && session.id !== this.#current) announce(`${session.title || session.id} waits for you`);
+    }
+    this.#waiting = waiting;
+    this.#filters.hidden = counts.size === 0;
+    for (const [kind, { button, count }] of this.#buttons) {
+      const n = counts.get(kind) ?? 0;
+      setText(count, kind && n > 0 ? String(n) : "");
+      button.hidden = kind !== "" && n === 0 && this.#only !== kind;
+      button.setAttribute("aria-pressed", String(this.#only === kind));
+    }
+    entitle({ waiting: waiting.size });
+    const others = [...waiting].filter((id) => id !== this.#current).length;
+    for (const badge of document.querySelectorAll(".back .badge")) {
+      setText(badge, others > 0 ? String(others) : "");
+      badge.hidden = others === 0;
+      badge.title = others === 1 ? "1 other session waits for you" : `${others} other sessions wait for you`;
+    }
   }
 
   #row(id) {
     const title = el("span", { class: "title" });
     const state = el("span", { class: "state" });
+    const model = el("span", { class: "model" });
     const when = el("span", { class: "when" });
-    const anchor = el("a", { href: `#/session/${id}` }, title, el("span", { class: "line" }, state, when));
-    const row = {
-      node: el("li", {}, anchor),
-      mark: (current) => (current ? anchor.setAttribute("aria-current", "page") : anchor.removeAttribute("aria-current")),
-      update(session) {
-        setText(title, session.title || session.id);
-        anchor.dataset.state = session.state;
-        setText(state, session.state === "idle" ? session.model ?? "" : stateName(session.state));
-        setText(when, ago(session.last_activity ?? session.created));
-      },
+    const anchor = el("a", { href: `#/session/${encodeURIComponent(id)}` }, title, el("span", { class: "line" }, state, model, when));
+    const update = () => {
+      const session = this.#roster.get(id);
+      if (!session) return;
+      const { kind, words } = standing(session);
+      setText(title, session.title || id);
+      anchor.dataset.state = kind;
+      setText(state, words);
+      setText(model, session.agent || session.model || "");
+      setText(when, ago(session.last_activity ?? session.created));
+      if (id === this.#current) anchor.setAttribute("aria-current", "page");
+      else anchor.removeAttribute("aria-current");
     };
-    row.mark(id === this.current);
+    const row = { node: el("li", {}, anchor), update };
+    update();
     this.#rows.set(id, row);
     return row;
   }
 }
 
-/** The form that makes a session and gives it its first task. */
-export function newSession(sessions, go) {
-  const models = [...new Set(["shell/demo", ...sessions.known.map((s) => s.model)])].filter(Boolean);
-  const model = el("input", { id: "model", name: "model", required: true, autocomplete: "off", spellcheck: "false", list: "models", value: sessions.known[0]?.model ?? "shell/demo" });
-  const mode = el("select", { id: "mode", name: "mode" }, ...Object.entries(modes).map(([value, text]) => el("option", { value }, text)));
-  const prompt = el("textarea", { id: "prompt", name: "prompt", rows: "6", required: true });
-  const start = el("button", { type: "submit", class: "primary" }, "Start");
-  const submit = (event) => {
-    event.preventDefault();
-    act(start, async () => {
-      const { session } = await tell("POST", "/v1/sessions", { model: model.value.trim(), approval_mode: mode.value });
-      await tell("POST", sessionPath(session.id, "/tasks"), { prompt: prompt.value });
-      sessions.look();
-      go(`#/session/${session.id}`);
-    });
-  };
-  const field = (label, node, hint) => el("div", { class: "field" }, el("label", { for: node.id }, label), node, hint && el("p", { class: "hint" }, hint));
-  return el("form", { class: "sheet", onsubmit: submit },
-    el("a", { class: "back", href: "#/" }, "All sessions"),
-    el("h2", {}, "New session"),
-    field("Prompt", prompt, model.value === "shell/demo" && "shell/demo runs each line that begins with a dollar sign."),
-    field("Model", model),
-    field("Tool calls", mode),
-    el("datalist", { id: "models" }, ...models.map((value) => el("option", { value }))),
-    el("div", { class: "row" }, start));
+/** The way back to the list, where both don't fit beside one another; it counts what waits there. */
+export function back() {
+  return el("a", { class: "back", href: "#/" }, "Sessions", el("span", { class: "badge", hidden: true }));
 }

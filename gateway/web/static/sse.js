@@ -1,7 +1,7 @@
 // One stream of server-sent events over fetch: unlike EventSource it keeps the token out of the
 // address, sees refusals, and can tell silence from a lost connection.
 
-import { Refused, authorization } from "./api.js";
+import { backOff, passing, request } from "./api.js";
 
 /** Returns a function that takes pieces of a stream and calls back once for each whole event. */
 export function reader(onEvent) {
@@ -27,20 +27,14 @@ export function reader(onEvent) {
 
 // Comments come at least every 15 s: longer silence means that the connection is lost.
 const silence = 40_000;
-const longestWait = 10_000;
-
-// A page that is not seen lets go of its stream after a moment: over HTTP/1.1 browsers open six
-// connections to one origin, for all tabs together, and a seventh tab would wait for ever.
-const unseen = 3_000;
 
 /**
- * Follows a session until the signal aborts, as long as the page is seen. onEvent gets each event; last() is the id to resume
- * from; onConnection gets true or false as the connection comes and goes. A refusal ends it by
- * rejecting.
+ * Follows a stream until the signal aborts, over as many connections as it takes. onEvent gets each event;
+ * last() is the id to resume from; onConnection gets true or false as the connection comes and goes. A
+ * refusal that stays one ends it by rejecting.
  */
 export async function follow(path, { last, onEvent, onConnection, signal }) {
-  for (let failures = 0; !signal.aborted;) {
-    await toBeSeen(signal);
+  for (let failures = 0; !signal.aborted; failures++) {
     try {
       await connect(path, last(), signal, (event) => {
         failures = 0;
@@ -48,12 +42,11 @@ export async function follow(path, { last, onEvent, onConnection, signal }) {
       }, () => onConnection(true));
     } catch (error) {
       if (signal.aborted) return;
-      if (error instanceof Refused && error.status < 500) throw error;
+      if (!passing(error)) throw error;
     }
     if (signal.aborted) return;
-    if (document.hidden) continue;
     onConnection(false);
-    await pause(Math.min(longestWait, 250 * 2 ** failures++), signal);
+    await backOff(failures, signal);
   }
 }
 
@@ -61,23 +54,11 @@ export async function follow(path, { last, onEvent, onConnection, signal }) {
 async function connect(path, last, signal, onEvent, onOpen) {
   const quiet = new AbortController();
   let timer = setTimeout(() => quiet.abort(), silence);
-  let hiding = 0;
-  const look = () => {
-    clearTimeout(hiding);
-    if (document.hidden) hiding = setTimeout(() => quiet.abort(), unseen);
-  };
-  document.addEventListener("visibilitychange", look);
-  look();
   try {
-    const headers = { ...authorization(), Accept: "text/event-stream" };
-    if (last) headers["Last-Event-ID"] = last;
-    const response = await fetch(path, { headers, signal: AbortSignal.any([signal, quiet.signal]) });
-    if (!response.ok) {
-      const body = await response.json().catch(() => undefined);
-      throw new Refused(response.status, body?.error);
-    }
+    const headers = { Accept: "text/event-stream", ...(last && { "Last-Event-ID": last }) };
+    const response = await request(path, { headers, signal: AbortSignal.any([signal, quiet.signal]) });
     onOpen();
-    const take = reader(onEvent);
+    const take = reader((event) => signal.aborted || onEvent(event));
     const decoder = new TextDecoder();
     for await (const piece of pieces(response.body)) {
       clearTimeout(timer);
@@ -86,24 +67,7 @@ async function connect(path, last, signal, onEvent, onOpen) {
     }
   } finally {
     clearTimeout(timer);
-    clearTimeout(hiding);
-    document.removeEventListener("visibilitychange", look);
   }
-}
-
-/** Waits until the page is seen. */
-function toBeSeen(signal) {
-  return new Promise((resolve) => {
-    const look = () => {
-      if (document.hidden && !signal.aborted) return;
-      document.removeEventListener("visibilitychange", look);
-      signal.removeEventListener("abort", look);
-      resolve();
-    };
-    document.addEventListener("visibilitychange", look);
-    signal.addEventListener("abort", look);
-    look();
-  });
 }
 
 // Not every browser can iterate over a body.
@@ -118,11 +82,4 @@ async function* pieces(body) {
   } finally {
     source.cancel().catch(() => {});
   }
-}
-
-function pause(ms, signal) {
-  return new Promise((resolve) => {
-    const timer = setTimeout(resolve, ms);
-    signal.addEventListener("abort", () => { clearTimeout(timer); resolve(); }, { once: true });
-  });
 }

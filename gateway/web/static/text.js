@@ -67,9 +67,16 @@ export function readableArguments(text) {
   return revealed(JSON.stringify(value, null, 2));
 }
 
-/** Names of states and reasons, for people. */
-export function stateName(state) {
-  return { idle: "Idle", running: "Running", waiting: "Waits for you" }[state] ?? state;
+/**
+ * How a session stands, as one of a few kinds, in words, and whether it is at work. A session at rest
+ * says how its last task ended, if that was not well.
+ */
+export function standing({ state, task_status: status }) {
+  if (state === "waiting") return { kind: "waiting", words: "Waits for you", busy: true };
+  if (state === "running") return { kind: "running", words: "Running", busy: true };
+  if (state === "deleted") return { kind: "deleted", words: "Deleted", busy: false };
+  if (["failed", "timeout", "malformed", "auth"].includes(status)) return { kind: "failed", words: "Failed", busy: false };
+  return { kind: "resting", words: "Resting", busy: false };
 }
 
 export const modes = {

@@ -3,7 +3,7 @@
 
 import { el, setText } from "./dom.js";
 import { link, show } from "./markdown.js";
-import { dollars, duration, headline, modes, readableArguments, tokens } from "./text.js";
+import { dollars, duration, headline, modes, readableArguments, revealed, tokens } from "./text.js";
 
 export class View {
   #root;
@@ -101,7 +101,7 @@ function task(task, on) {
       foot.hidden = false;
       node.dataset.status = task.status || "running";
       const took = task.ended ? duration(task.ended - task.begun) : "";
-      const said = task.status ? causes[task.cause] ?? endings[task.status] ?? task.status : "Running";
+      const said = task.status ? causes[task.cause] ?? endings[task.status] ?? task.status : "In progress";
       setText(label, took ? `${said} · ${took}` : said);
       // What the last attempt says need not be said twice.
       reason.hidden = !task.error || task.parts.some((part) => part.error?.includes(task.error) && !part.followed);
@@ -131,9 +131,15 @@ function request(part, on) {
   const body = el("div", { class: "parts" });
   const meta = el("p", { class: "meta", hidden: true });
   const node = el("div", { class: "request" }, body, meta);
-  const words = el("p", {});
+  const words = el("span", {});
+  const next = el("span", { class: "next" });
   const retry = el("button", { type: "button", class: "quiet", onclick: (e) => on.retryNow(e.currentTarget) }, "Try now");
   let fold;
+  let ticking = 0;
+  const count = () => {
+    setText(next, node.isConnected && waits(part) ? until(part, Date.now()) : "");
+    if (next.textContent === "") ticking = clearInterval(ticking);
+  };
   return {
     node, body,
     update() {
@@ -141,12 +147,14 @@ function request(part, on) {
       const failed = part.status && part.status !== "completed" && part.status !== "aborted";
       if (failed && !fold) {
         const what = el("details", { class: "attempt", hidden: part.parts.length === 0 }, el("summary", {}, "What it had said"), body);
-        fold = el("div", { class: "failure" }, words, retry, what);
+        fold = el("div", { class: "failure" }, el("p", {}, words, next), retry, what);
         node.prepend(fold);
       }
       if (failed) setText(words, failure(part));
       fold?.classList.toggle("past", Boolean(part.followed));
       retry.hidden = !waits(part);
+      if (waits(part)) ticking ||= setInterval(count, 1_000);
+      if (ticking) count();
       meta.hidden = !part.usage || !part.ended;
       if (!meta.hidden) setText(meta, [part.model, tokens(part.usage.total), dollars(part.usage.cost_usd), duration(part.ended - part.begun)].filter(Boolean).join(" · "));
     },
@@ -158,9 +166,15 @@ function waits(part) {
   return Boolean(part.retryAt) && part.retryIn > 1000 && !part.fallback;
 }
 
+/** How long it still is to the next attempt. The clocks here and there may differ. */
+function until(part, now) {
+  const left = Math.ceil(Math.max(0, Math.min(part.retryIn, part.retryAt - now)) / 1000);
+  if (left === 0) return " Trying again…";
+  return ` Next attempt in ${left < 60 ? `${left} s` : `${Math.floor(left / 60)} min ${left % 60} s`}.`;
+}
+
 function failure(part) {
-  const next = part.fallback ? ` Going on with ${part.fallback}.`
-    : waits(part) ? ` Next attempt at ${new Date(part.retryAt).toLocaleTimeString()}.` : "";
+  const next = part.fallback ? ` Going on with ${part.fallback}.` : "";
   return `Attempt ${part.attempt} ${part.status === "timeout" ? "timed out" : "failed"}${part.error ? `: ${part.error.replace(/\.$/, "")}` : ""}.${next}`;
 }
 
@@ -232,7 +246,7 @@ function call(part) {
       const took = part.ended && part.decided ? duration(part.ended - part.decided) : "";
       const readable = readableArguments(part.arguments);
       node.dataset.state = name;
-      setText(what, headline(readable));
+      setText(what, headline(readable.startsWith("{\n") ? revealed(part.arguments) : readable, 200));
       setText(state, took && name === "done" ? took : words);
       setText(given, readable);
       given.hidden = readable === "" || (!readable.includes("\n") && readable.length <= 80);

@@ -1,0 +1,107 @@
+package pagetest
+
+import (
+	"testing"
+	"time"
+)
+
+// A session that can't be read when it is opened is read when it can.
+func TestTheFirstLookIsTriedAgain(t *testing.T) {
+	w := newWorld(t, map[string]string{"states": states})
+	b := startBrowser(t)
+	p := b.tab()
+	w.enter(p)
+	w.elsewhere("s", "states", "hello")
+	p.see(`#sessions [data-state="resting"]`, "hello")
+	address := w.address()
+	w.stopGateway()
+	p.click("#sessions a", "hello")
+	p.see(".banner", "The gateway can't be reached. Trying again…")
+	p.state("31-unreachable")
+	w.startGateway(address)
+	p.see(".task .ending", "Completed")
+	p.until("nothing is wrong", `document.querySelector(".banner").hidden`)
+	b.noProblems("ERR_")
+}
+
+// A session that is gone when the gateway is back is not asked for again.
+func TestASessionThatIsGoneIsNotAskedForAgain(t *testing.T) {
+	w := newWorld(t, map[string]string{"states": states})
+	b := startBrowser(t)
+	p := b.tab()
+	w.enter(p)
+	w.elsewhere("s", "states", "hello")
+	p.click("#sessions a", "hello")
+	p.see(".task .ending", "Completed")
+	address := w.address()
+	w.stopGateway()
+	p.see(".banner", "The connection is lost")
+	w.startGateway("127.0.0.1:0")
+	w.must("DELETE", "/v1/sessions/s", "")
+	ticker := time.NewTicker(20 * time.Millisecond)
+	defer ticker.Stop()
+	for w.ask("GET", "/v1/sessions/s", "") != 404 {
+		<-ticker.C
+	}
+	w.stopGateway()
+	w.startGateway(address)
+	p.see(".banner", "session")
+	p.until("there is nothing to do to it", `!document.querySelector(".composer").checkVisibility()`)
+	before := p.asked("GET /v1/sessions/s/")
+	w.elsewhere("other", "states", "something else")
+	p.see(`#sessions [data-state="resting"]`, "something else")
+	if after := p.asked("GET /v1/sessions/s/"); after != before {
+		t.Errorf("it is asked for %d times, then %d", before, after)
+	}
+	p.state("32-gone")
+	b.noProblems("ERR_", "status of 404")
+}
+
+// A token that is refused in the middle of a session is asked for, once, and then it goes on.
+func TestATokenThatIsRefusedLater(t *testing.T) {
+	w := newWorld(t, map[string]string{"states": states})
+	b := startBrowser(t)
+	p := b.tab()
+	w.enter(p)
+	w.elsewhere("s", "states", "hello")
+	p.click("#sessions a", "hello")
+	p.see(".task .ending", "Completed")
+	address := w.address()
+	w.stopGateway()
+	w.token = "another-token-for-tests"
+	w.startGateway(address)
+	p.see("form", "The gateway refuses the token.")
+	p.state("33-refused")
+	before := p.asked("GET")
+	p.until("the focus is in the field", `document.activeElement.id === "token"`)
+	if after := p.asked("GET"); after != before {
+		t.Errorf("it asks on, with a token that is refused: %d requests, then %d", before, after)
+	}
+	p.write(w.token)
+	p.press("Enter")
+	p.see(".task .ending", "Completed")
+	p.see("#sessions", "hello")
+	b.noProblems("ERR_", "status of 401")
+}
+
+// What nobody should have to type again.
+func TestADraftOutlivesALookElsewhere(t *testing.T) {
+	w := newWorld(t, map[string]string{"states": states})
+	b := startBrowser(t)
+	p := b.tab()
+	w.enter(p)
+	w.elsewhere("one", "states", "hello one")
+	w.elsewhere("two", "states", "hello two")
+	p.click("#sessions a", "hello one")
+	p.see(".task .ending", "Completed")
+	p.eval(`document.getElementById("say").focus()`, nil)
+	p.write("half a thought")
+	p.click("#sessions a", "hello two")
+	p.see(".bar .title", "hello two")
+	p.click("#sessions a", "hello one")
+	p.until("the draft is there", `document.getElementById("say").value === "half a thought"`)
+	say(p, " and the rest")
+	p.see(".prompt", "half a thought and the rest")
+	p.until("nothing is left of it", `document.getElementById("say").value === ""`)
+	b.noProblems()
+}

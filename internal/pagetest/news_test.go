@@ -1,0 +1,123 @@
+package pagetest
+
+import (
+	"testing"
+)
+
+// The list of sessions goes by what the gateway tells, and asks for nothing twice.
+func TestTheListFollowsAllSessions(t *testing.T) {
+	w := newWorld(t, map[string]string{"states": states, "tour": tour})
+	b := startBrowser(t)
+	p := b.tab()
+	w.enter(p)
+	p.see("#sessions-note", "No sessions yet.")
+	p.see(".welcome", "Start a session")
+	w.elsewhere("hangs", "states", "please hang")
+	p.see(`#sessions [data-state="running"]`, "please hang")
+	w.elsewhere("fails", "states", "bad key")
+	p.see(`#sessions [data-state="failed"]`, "bad key")
+	w.elsewhere("rests", "states", "hello")
+	p.see(`#sessions [data-state="resting"]`, "hello")
+	for _, gate := range []string{"thought", "said", "wrote", "answered"} {
+		w.release("tour", gate)
+	}
+	w.elsewhere("waits", "tour", "What time is it?")
+	p.see(`#sessions [data-state="waiting"] .state`, "Waits for you")
+	p.until("the tab says that one waits", `document.title === "(1) Braid"`)
+	p.until("it is read out", `document.getElementById("status").textContent === "What time is it? waits for you"`)
+	p.state("21-list")
+
+	p.click(".chip", "Waiting")
+	p.until("one is shown", `document.querySelectorAll("#sessions li").length === 1`)
+	p.click(".chip", "Failed")
+	p.see("#sessions", "bad key")
+	p.state("22-filtered")
+	w.must("DELETE", "/v1/sessions/fails", "")
+	p.see("#sessions-note", "None of the listed sessions.")
+	p.click(".chip", "All")
+	p.until("three are left", `document.querySelectorAll("#sessions li").length === 3`)
+	if n := p.asked("GET /v1/sessions?"); n > 2 {
+		t.Errorf("the page asked for the list %d times", n)
+	}
+
+	// On a phone the way back says what waits elsewhere.
+	p.size(390, 844)
+	p.click("#sessions a", "hello")
+	p.see(".back .badge", "1")
+	p.state("23-badge")
+	b.noProblems()
+}
+
+// Windows that are seen at the same time need one stream of all sessions together, and the one that is
+// left goes on from where the other stopped.
+func TestWindowsShareTheNews(t *testing.T) {
+	w := newWorld(t, map[string]string{"states": states})
+	b := startBrowser(t)
+	first, second := b.tab(), b.tab()
+	for _, p := range []*tab{first, second} {
+		w.enter(p)
+		p.see("#sessions-note", "No sessions yet.")
+	}
+	w.elsewhere("a", "states", "hello one")
+	for _, p := range []*tab{first, second} {
+		p.see("#sessions", "hello one")
+	}
+	if n, m := first.asked("GET /v1/events"), second.asked("GET /v1/events"); n+m != 1 {
+		t.Errorf("they opened %d and %d streams", n, m)
+	}
+	reader, other := first, second
+	if second.asked("GET /v1/events") > 0 {
+		reader, other = second, first
+	}
+	reader.close()
+	other.until("it reads itself", `window.asked.includes("GET /v1/events again")`)
+	w.elsewhere("b", "states", "hello two")
+	other.see("#sessions", "hello two")
+	b.noProblems()
+}
+
+// A list that could not be followed is read again.
+func TestTheListAfterAnotherGateway(t *testing.T) {
+	w := newWorld(t, map[string]string{"states": states})
+	b := startBrowser(t)
+	p := b.tab()
+	w.enter(p)
+	p.see("#sessions-note", "No sessions yet.")
+	address := w.address()
+	w.stopGateway()
+	p.see("#sessions-note", "The connection is lost")
+	w.startGateway("127.0.0.1:0")
+	w.elsewhere("a", "states", "hello")
+	w.stopGateway()
+	w.startGateway(address)
+	p.see("#sessions", "hello")
+	p.until("nothing is wrong", `document.getElementById("sessions-note").hidden`)
+	b.noProblems("ERR_")
+}
+
+func TestDeletingASession(t *testing.T) {
+	w := newWorld(t, map[string]string{"states": states})
+	b := startBrowser(t)
+	p := b.tab()
+	w.enter(p)
+	w.begin(p, "states", "please hang")
+	p.see(".text.open", "This will take")
+	p.click(".bar button", "Details")
+	p.see(".details", "scripted/states")
+	p.state("24-details")
+	p.click(".details button", "Delete session")
+	p.see(".sure", "The task that runs is stopped.")
+	p.until("the focus is on the way out", `document.activeElement.innerText === "Keep"`)
+	p.state("25-sure")
+	p.press("Enter")
+	p.until("it is not asked any more", `!document.querySelector(".sure").checkVisibility()`)
+	p.see(".text.open", "This will take")
+	p.click(".details button", "Delete session")
+	p.click(".sure button", "Delete")
+	p.see(".banner", "The session is deleted.")
+	p.see(".pill", "Deleted")
+	p.see("#sessions-note", "No sessions yet.")
+	p.until("there is nothing to do to it", `!document.querySelector(".composer").checkVisibility()`)
+	p.state("26-deleted")
+	b.noProblems()
+}
