@@ -62,6 +62,8 @@ type EndedRequest struct {
 // EndedTask is a task that is over. About its times see [EndedRequest].
 type EndedTask struct {
 	TaskOf
+	// Model is the session's own; its requests may have been to others.
+	Model        string
 	Begun, Ended time.Time
 	Status       schemas.StopReason
 	// Cause is that of [schemas.TaskEnd].
@@ -69,4 +71,22 @@ type EndedTask struct {
 	// Turns is how many of its requests completed, Used what all of them used.
 	Turns int
 	Used  schemas.TokenCounts
+}
+
+// And tells both, e first.
+func (e Events) And(f Events) Events {
+	return Events{
+		Appended: both(e.Appended, f.Appended), Settled: both(e.Settled, f.Settled), TakenOver: both(e.TakenOver, f.TakenOver),
+		RequestEnded: both(e.RequestEnded, f.RequestEnded), TaskEnded: both(e.TaskEnded, f.TaskEnded),
+	}
+}
+
+func both[T any](f, g func(T)) func(T) {
+	switch {
+	case f == nil:
+		return g
+	case g == nil:
+		return f
+	}
+	return func(what T) { f(what); g(what) }
 }

@@ -116,6 +116,6 @@ func (l *ledger) taskEnds(p *schemas.TaskEnd, at time.Time, events Events) {
 	if t.Begun.IsZero() {
 		return // the end of an imported one
 	}
-	t.Ended, t.Status, t.Cause = at, p.Status, p.Cause
+	t.Model, t.Ended, t.Status, t.Cause = l.model, at, p.Status, p.Cause
 	tell(events.TaskEnded, t)
 }

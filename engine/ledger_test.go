@@ -75,8 +75,8 @@ func ledgerTold() told {
 		"lost",
 		EndedRequest{TaskOf: of, Model: "p/big", Attempt: 1, Begun: moment(11), Ended: moment(14), Status: schemas.StopTimeout, Failure: &schemas.ErrorInfo{Kind: "engine"}, Used: counts(0, 5), Estimated: true},
 		EndedRequest{TaskOf: of, Model: "q/small", Attempt: 2, Begun: moment(15), Said: moment(16), Ended: moment(18), Status: schemas.StopCompleted, Used: counts(1, 7)},
-		EndedTask{TaskOf: of, Begun: moment(4), Ended: moment(19), Status: schemas.StopCompleted, Cause: schemas.CauseDone, Turns: 2, Used: counts(4, 22)},
-		EndedTask{TaskOf: TaskOf{Session: ref, Agent: "a", Task: "t0"}, Begun: moment(21), Ended: moment(22), Status: schemas.StopFailed, Cause: "input"},
+		EndedTask{TaskOf: of, Model: "p/big", Begun: moment(4), Ended: moment(19), Status: schemas.StopCompleted, Cause: schemas.CauseDone, Turns: 2, Used: counts(4, 22)},
+		EndedTask{TaskOf: TaskOf{Session: ref, Agent: "a", Task: "t0"}, Model: "p/big", Begun: moment(21), Ended: moment(22), Status: schemas.StopFailed, Cause: "input"},
 	}
 }
 

@@ -39,6 +39,21 @@ type EndedCall struct {
 	TraceParent string
 }
 
+// And tells both, e first.
+func (e Events) And(f Events) Events {
+	return Events{Serving: both(e.Serving, f.Serving), Began: both(e.Began, f.Began), Ended: both(e.Ended, f.Ended)}
+}
+
+func both[T any](f, g func(T)) func(T) {
+	switch {
+	case f == nil:
+		return g
+	case g == nil:
+		return f
+	}
+	return func(what T) { f(what); g(what) }
+}
+
 // observed runs a call and tells of it.
 func (r *Runner) observed(request schemas.ToolRequest, tool Tool, run func() schemas.ToolResult) schemas.ToolResult {
 	name := tool.Definition.Name // the one that says there is none has none

@@ -20,7 +20,7 @@ func devCommand() *cobra.Command {
 		Example: "  braid dev --listen 127.0.0.1:7300\n  export BRAID_SERVER='http://127.0.0.1:7300/?token=...'     # what it printed",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
-			o := stackOptions{StackFlags: f.Stack, metrics: f.Metrics, listen: f.Listen, token: f.Token}
+			o := stackOptions{StackFlags: f.Stack, metrics: f.Metrics, spans: f.Spans, listen: f.Listen, token: f.Token}
 			if o.log, err = cli.Logger(f.Logs, cmd.ErrOrStderr()); err != nil {
 				return err
 			}

@@ -24,6 +24,7 @@ import (
 	"braid/internal/cli"
 	"braid/metrics"
 	"braid/schemas"
+	"braid/spans"
 	"braid/toolrunner"
 	"braid/trace"
 )
@@ -32,6 +33,7 @@ import (
 type stackOptions struct {
 	cli.StackFlags
 	metrics cli.MetricsFlags
+	spans   cli.SpansFlags
 	listen  string
 	token   string
 	log     zerolog.Logger
@@ -54,6 +56,7 @@ type stack struct {
 	url     string
 	token   string
 	metrics *metrics.Metrics // nil unless they are served
+	spans   *spans.Spans     // nil unless there is somebody to send them to
 
 	stops []func(context.Context) error // in the order they were started
 	work  sync.WaitGroup
@@ -86,7 +89,7 @@ func startStack(ctx context.Context, o stackOptions) (_ *stack, err error) {
 			err = errors.Join(err, s.stop(context.WithoutCancel(ctx)))
 		}
 	}()
-	if err := s.startMetrics(o); err != nil {
+	if err := s.startTelling(ctx, o); err != nil {
 		return nil, err
 	}
 	server, err := s.startBroker(o, dir)
@@ -110,13 +113,20 @@ func startStack(ctx context.Context, o stackOptions) (_ *stack, err error) {
 	return s, s.startGateway(ctx, o, server, agents)
 }
 
-func (s *stack) startMetrics(o stackOptions) error {
+// startTelling starts what is told of the others: metrics and spans.
+func (s *stack) startTelling(ctx context.Context, o stackOptions) error {
 	counted, stop, err := o.metrics.Start(o.log)
 	if err != nil {
 		return err
 	}
 	s.metrics = counted
 	s.stops = append(s.stops, func(context.Context) error { return stop() })
+	drawn, send, err := o.spans.Start(ctx, "braid", os.Getenv, o.log)
+	if err != nil {
+		return err
+	}
+	s.spans = drawn
+	s.stops = append(s.stops, func(context.Context) error { send(); return nil })
 	return nil
 }
 
@@ -160,7 +170,8 @@ func (s *stack) startEngine(ctx context.Context, o stackOptions, dir string, ser
 	if err != nil {
 		return err
 	}
-	options.Conn, options.Trace, options.Events = conn, store, s.metrics.Engine()
+	options.Conn, options.Trace = conn, store
+	options.Events, options.TraceParent = s.metrics.Engine().And(s.spans.Engine()), s.spans.TraceParent()
 	e, err := engine.Start(ctx, options)
 	if err != nil {
 		return err
@@ -192,7 +203,7 @@ func (s *stack) startToolrunner(ctx context.Context, o stackOptions, server *bus
 		defer close(ended)
 		if err := toolrunner.Serve(running, conn, toolrunner.ServeOptions{
 			Tools: tools, Volume: volume, Drain: drainBound, Ready: func() { close(ready) },
-			Events: s.metrics.Toolrunner(conn), Log: o.log,
+			Events: s.metrics.Toolrunner(conn).And(s.spans.Toolrunner()), Log: o.log,
 		}); err != nil {
 			s.fail <- err
 		}

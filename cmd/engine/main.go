@@ -65,6 +65,11 @@ func serve(ctx context.Context, o cli.EngineFlags, stderr io.Writer) (err error)
 		return err
 	}
 	defer cli.Close(&err, stopMetrics)
+	drawn, stopSpans, err := o.Spans.Start(ctx, "braid-engine", os.Getenv, log)
+	if err != nil {
+		return err
+	}
+	defer stopSpans()
 	store, err := trace.Open(filepath.Clean(o.Data), trace.Options{Logger: log})
 	if err != nil {
 		return err
@@ -78,7 +83,7 @@ func serve(ctx context.Context, o cli.EngineFlags, stderr io.Writer) (err error)
 	counted.Broker("engine", conn)
 	e, err := engine.Start(ctx, engine.Options{
 		Conn: conn, Trace: store, Models: models, Prices: prices, Policy: rules, MaxSessions: o.MaxSessions,
-		Events: counted.Engine(), Log: log,
+		Events: counted.Engine().And(drawn.Engine()), TraceParent: drawn.TraceParent(), Log: log,
 	})
 	if err != nil {
 		return err

@@ -68,6 +68,11 @@ func serve(ctx context.Context, o cli.ToolrunnerFlags, stderr io.Writer) (err er
 		return err
 	}
 	defer cli.Close(&err, stopMetrics)
+	drawn, stopSpans, err := o.Spans.Start(ctx, "braid-toolrunner", os.Getenv, log)
+	if err != nil {
+		return err
+	}
+	defer stopSpans()
 	conn, err := bus.Connect(ctx, o.Broker.Options("braid-toolrunner", log))
 	if ctx.Err() != nil {
 		return nil // told to stop while it waited for the broker
@@ -79,6 +84,6 @@ func serve(ctx context.Context, o cli.ToolrunnerFlags, stderr io.Writer) (err er
 	counted.Broker("toolrunner", conn)
 	return toolrunner.Serve(ctx, conn, toolrunner.ServeOptions{
 		Projects: o.Projects, Pool: o.Pool, Volume: o.Volume, Slots: o.Slots, Drain: o.Drain,
-		Tools: tools, Events: counted.Toolrunner(conn), Log: log,
+		Tools: tools, Events: counted.Toolrunner(conn).And(drawn.Toolrunner()), Log: log,
 	})
 }

@@ -49,6 +49,8 @@ var layers = []layer{
 		why: "the page knows the HTTP API, as any client does, and nothing of the server that hands it out"},
 	{dir: "metrics", imports: []string{"schemas", "bus", "engine", "toolrunner", "gateway"}, tests: []string{"trace", "llm/..."},
 		why: "it counts what others tell by their events; who does the work must not know who counts"},
+	{dir: "spans", imports: []string{"schemas", "engine", "toolrunner"}, tests: []string{"bus", "trace", "llm/..."},
+		why: "it draws what others tell by their events; who does the work must not know who draws"},
 	{dir: "client", imports: []string{"schemas", "bus", "client/..."}, tests: []string{"engine", "gateway", "toolrunner", "trace", "llm/..."},
 		why: "a client must be usable without linking the server"},
 	{dir: "cmd", imports: []string{"..."},
@@ -169,6 +171,8 @@ var confinements = []confinement{
 		"flags belong to commands; a package takes an options struct"},
 	{"github.com/prometheus/", []string{"metrics"}, nil,
 		"only metrics knows Prometheus; a package tells what happens by its Events"},
+	{"go.opentelemetry.io/", []string{"spans"}, nil,
+		"only spans knows OpenTelemetry; a package tells what happens by its Events"},
 	{"encoding/json", nil, []string{"schemas"}, // its tests show that other programs can read what we write
 
 		"it escapes HTML, takes duplicate members and loses unknown ones; use schemas.EncodeJSON and schemas.DecodeJSON, or schemas.Encode and schemas.Decode for messages"},

@@ -14,6 +14,7 @@ type EngineFlags struct {
 	Broker  BrokerFlags
 	Logs    LogFlags
 	Metrics MetricsFlags
+	Spans   SpansFlags
 	Models  ModelFlags
 	Policy  PolicyFlag
 	// Data is the directory of the trace, MaxSessions how many sessions may be in motion (0: the
@@ -28,6 +29,7 @@ func (f *EngineFlags) Register(flags *pflag.FlagSet) {
 	f.Broker.Register(flags)
 	f.Logs.Register(flags)
 	f.Metrics.Register(flags)
+	f.Spans.Register(flags)
 	f.Models.Register(flags)
 	f.Policy.Register(flags)
 	flags.StringVar(&f.Data, "data", "", "directory of this engine's trace; no other process may use it (required)")
@@ -40,6 +42,7 @@ type ToolrunnerFlags struct {
 	Broker  BrokerFlags
 	Logs    LogFlags
 	Metrics MetricsFlags
+	Spans   SpansFlags
 	Tools   ToolFlag
 	// Dir is where commands run.
 	Dir string
@@ -58,6 +61,7 @@ func (f *ToolrunnerFlags) Register(flags *pflag.FlagSet) {
 	f.Broker.Register(flags)
 	f.Logs.Register(flags)
 	f.Metrics.Register(flags)
+	f.Spans.Register(flags)
 	f.Tools.Register(flags)
 	flags.StringVar(&f.Dir, "dir", ".", "where tools work, and what a relative workspace is relative to")
 	flags.StringVar(&f.Volume, "shared-volume", "", "name of the volume that --dir is on, for all toolrunners that have it, now or later; without, files are lost to sessions with this process")
@@ -158,6 +162,7 @@ type DevFlags struct {
 	Stack   StackFlags
 	Logs    LogFlags
 	Metrics MetricsFlags
+	Spans   SpansFlags
 	Listen  string
 	Token   string
 }
@@ -167,6 +172,7 @@ func (f *DevFlags) Register(flags *pflag.FlagSet) {
 	f.Stack.Register(flags, "always")
 	f.Logs.Register(flags)
 	f.Metrics.Register(flags)
+	f.Spans.Register(flags)
 	registerListen(flags, &f.Listen)
 	flags.StringVar(&f.Token, "token", "", "bearer token clients must send (default random); better given as env "+EnvName("token")+", since others see command lines")
 }
