@@ -35,7 +35,7 @@ func addCommands(root *cobra.Command) {
 	root.AddGroup(&cobra.Group{ID: groupRun, Title: "Run agents:"}, &cobra.Group{ID: groupLook, Title: "See and decide:"},
 		&cobra.Group{ID: groupServe, Title: "Serve and set up:"})
 	for id, commands := range map[string][]*cobra.Command{
-		groupRun:   {runCommand()},
+		groupRun:   {runCommand(), chatCommand()},
 		groupLook:  {sessionsCommand(), traceCommand(), checkCommand(), modelsCommand(), toolsCommand(), decideCommand("approve"), decideCommand("deny")},
 		groupServe: {devCommand(), configCommand()},
 	} {

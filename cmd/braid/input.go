@@ -100,6 +100,6 @@ func atField(err error) string {
 // images shows pictures in short.
 func (r *renderer) images(urls []string) {
 	for _, url := range urls {
-		r.line("[image: %s]", schemas.DescribeImage(url))
+		r.line(plain, "[image: %s]", schemas.DescribeImage(url))
 	}
 }

@@ -6,14 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"golang.org/x/term"
 
 	"braid/bus"
 	"braid/client"
@@ -26,22 +24,11 @@ import (
 
 type runOptions struct {
 	place
-	agent    string
-	model    string
-	fallback []string
-	approve  string
-	system   string
-	tools    []string
-	// open reports that a flag was not given, so that the agent says what it would.
-	open   func(flag string) bool
-	view   string
-	json   bool
-	limits schemas.Limits
-	// approvalTimeout is how long a call waits for a decision; 0: without end.
-	approvalTimeout time.Duration
-	session         string // an existing one
-	whenBusy        string
-	input           inputFlags
+	sessionOptions
+	view     string
+	json     bool
+	whenBusy string
+	input    inputFlags
 }
 
 // The views of a run.
@@ -69,32 +56,24 @@ func runCommand() *cobra.Command {
 			if err := o.check(cmd.Flags()); err != nil {
 				return err
 			}
-			o.open = func(flag string) bool { return o.agent != "" && !cli.Given(cmd.Flags(), flag) }
 			return o.run(cmd.Context(), prompt, console{
 				in: bufio.NewReader(cmd.InOrStdin()), out: cmd.OutOrStdout(), err: cmd.ErrOrStderr(),
-				interactive: args[0] != "-" && interactive(cmd.InOrStdin()),
+				interactive: args[0] != "-" && isTerminal(cmd.InOrStdin()),
 			})
 		},
 	}
 	o.register(cmd.Flags())
 	cli.Configure(cmd, cli.SectionRun)
+	completeSession(cmd)
+	completeFlag(cmd, "view", words(viewStream, viewTurns))
+	completeFlag(cmd, "when-busy", words("reject", "queue", "steer"))
 	return cmd
 }
 
 func (o *runOptions) register(flags *pflag.FlagSet) {
 	o.place.register(flags)
-	flags.StringVar(&o.agent, "agent", "", "the agent to run, which says what flags leave open")
-	flags.StringVar(&o.model, "model", "shell/demo", "what to run on, as provider/model; with --agent, its own by default")
-	flags.StringArrayVar(&o.fallback, "fallback", nil, "what goes on when the model can't, as provider/model; repeat it for more, in order")
-	flags.StringVar(&o.approve, "approve", string(schemas.ApproveReadOnly), "read-only, always-ask, allow-all or deny-all; with --agent, its own by default")
+	o.registerSession(flags)
 	o.input.register(flags)
-	flags.StringVar(&o.system, "system", "", "system prompt")
-	flags.StringArrayVar(&o.tools, "allow-tools", nil, "a tool that may be used, or several as in read_*; repeat it for more (default all)")
-	flags.IntVar(&o.limits.MaxTurns, "max-turns", 0, fmt.Sprintf("turns the task may take, -1 for any number (default %d)", schemas.DefaultMaxTurns))
-	flags.Int64Var(&o.limits.MaxTokensTask, "max-tokens", 0, "tokens the task may use, 0 for any number; the request that goes over is the last")
-	flags.Var((*usdFlag)(&o.limits.MaxCostTask), "max-cost", "`USD` the task may cost, such as 0.25; the request that goes over is the last (needs a price of the model)")
-	flags.DurationVar(&o.approvalTimeout, "approval-timeout", 0, "deny a tool call that nobody decides on in that time; 0: wait without end")
-	flags.StringVar(&o.session, "session", "", "run the prompt in this session of the server instead of a new one, which --agent, --model, --approve, --system, --allow-tools and limits would be for")
 	flags.StringVar(&o.whenBusy, "when-busy", string(schemas.BusyReject), "while the session runs another task: reject, queue (wait for its end) or steer (join it)")
 	flags.StringVar(&o.view, "view", viewStream, "stream shows everything as it comes, turns what each turn came to")
 	flags.BoolVar(&o.json, "json", false, "print every message of the stream, or event of the turns, one JSON object a line")
@@ -141,22 +120,12 @@ type console struct {
 	interactive bool
 }
 
-func interactive(in io.Reader) bool {
-	f, ok := in.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd()))
-}
-
 func (o *runOptions) run(ctx context.Context, prompt string, screen console) (err error) {
-	if _, err := schemas.ParseApprovalMode(o.approve); err != nil {
-		return cli.Usage("--approve: %v", err)
+	if err := o.checkSession(); err != nil {
+		return err
 	}
-	if _, _, err := schemas.SplitModel(o.model); err != nil {
-		return cli.Usage("--model: %v", err)
-	}
-	for _, f := range o.fallback {
-		if _, _, err := schemas.SplitModel(f); err != nil {
-			return cli.Usage("--fallback: %v", err)
-		}
+	if _, err := schemas.ParseWhenBusy(o.whenBusy); err != nil {
+		return cli.Usage("--when-busy: %v", err)
 	}
 	if o.view != viewStream && o.view != viewTurns {
 		return cli.Usage("--view must be stream or turns")
@@ -169,9 +138,6 @@ func (o *runOptions) run(ctx context.Context, prompt string, screen console) (er
 		return cli.Usage("the prompt is empty")
 	}
 	task.WhenBusy = schemas.WhenBusy(o.whenBusy)
-	if err := o.checkSession(); err != nil {
-		return err
-	}
 	c, leave, err := o.reach(ctx, screen.err)
 	if err != nil {
 		return err
@@ -204,7 +170,7 @@ func (r *promptRun) ours(task string) bool {
 const abortBound = 5 * time.Second
 
 func (r *promptRun) run(ctx context.Context, c *client.Client, o *runOptions, task *schemas.TaskBody) (err error) {
-	if err := r.open(ctx, c, o); err != nil {
+	if r.session, err = o.handle(ctx, c, r.console.err); err != nil {
 		return err
 	}
 	if r.task, err = r.session.Start(ctx, *task); err != nil {
@@ -322,7 +288,7 @@ func (r *promptRun) decide(ctx context.Context, p bus.PendingApproval) error {
 		fmt.Fprintf(r.console.err, "the policy can't tell whether its rule %s forbids this\n", p.Rule)
 	}
 	if r.console.interactive {
-		fmt.Fprintf(r.console.err, "\nallow %s %s ? [y/N] ", p.Name, p.Arguments)
+		fmt.Fprintf(r.console.err, "\nallow %s %s ? [y/N] ", p.Name, escapeControls(p.Arguments, ""))
 		line, err := r.console.in.ReadString('\n')
 		if err != nil && line == "" {
 			fmt.Fprintln(r.console.err, "denied")
@@ -331,7 +297,7 @@ func (r *promptRun) decide(ctx context.Context, p bus.PendingApproval) error {
 			answer = r.session.Approve
 		}
 	} else {
-		fmt.Fprintf(r.console.err, "denied, since nobody can be asked: %s %s (see --approve)\n", p.Name, p.Arguments)
+		fmt.Fprintf(r.console.err, "denied, since nobody can be asked: %s %s (see --approve)\n", p.Name, escapeControls(p.Arguments, ""))
 	}
 	err := answer(ctx, p.ToolCallID, p.Hash)
 	if client.IsCode(err, schemas.CodeNotPending) {

@@ -59,10 +59,8 @@ func (s screen) safe(text string) string {
 	return escapeControls(strings.ReplaceAll(text, "\r\n", "\n"), "\n\t\u200c\u200d")
 }
 
-// exact is text of which every character counts, since somebody decides on it.
-func (s screen) exact(text string) string { return escapeControls(text, "") }
-
-// escapeControls writes characters that are not seen, or that change how others are, as \u{…}.
+// escapeControls writes characters that are not seen, or that change how others are, as \u{…}: where
+// somebody decides on a text every character of it counts.
 func escapeControls(text, but string) string {
 	harmless := func(c rune) bool { return unicode.IsPrint(c) || strings.ContainsRune(but, c) }
 	if !strings.ContainsFunc(text, func(c rune) bool { return !harmless(c) }) {
@@ -77,4 +75,9 @@ func escapeControls(text, but string) string {
 		}
 	}
 	return b.String()
+}
+
+// ask puts the question whether a tool call may run, with everything that would.
+func (s screen) ask(name, arguments string) {
+	fmt.Fprintf(s, "%s %s %s ", s.paint(yellow, "allow "+escapeControls(name, "")), escapeControls(arguments, ""), s.paint(yellow, "? [y/n]"))
 }

@@ -3,17 +3,68 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"braid/client"
 	"braid/internal/cli"
 	"braid/schemas"
 )
 
-// checkSession checks the flags that say which session a run is for, and on what terms.
-func (o *runOptions) checkSession() error {
-	if _, err := schemas.ParseWhenBusy(o.whenBusy); err != nil {
-		return cli.Usage("--when-busy: %v", err)
+// sessionOptions say which session a prompt is for: one that there is, or what a new one is like.
+type sessionOptions struct {
+	agent    string
+	model    string
+	fallback []string
+	approve  string
+	system   string
+	tools    []string
+	limits   schemas.Limits
+	// approvalTimeout is how long a call waits for a decision; 0: without end.
+	approvalTimeout time.Duration
+	session         string // an existing one
+	// open reports that a flag was not given, so that the agent says what it would.
+	open func(flag string) bool
+}
+
+func (o *sessionOptions) registerSession(flags *pflag.FlagSet) {
+	flags.StringVar(&o.agent, "agent", "", "the agent to run, which says what flags leave open")
+	flags.StringVar(&o.model, "model", "shell/demo", "what to run on, as provider/model; with --agent, its own by default")
+	flags.StringArrayVar(&o.fallback, "fallback", nil, "what goes on when the model can't, as provider/model; repeat it for more, in order")
+	flags.StringVar(&o.approve, "approve", string(schemas.ApproveReadOnly), "read-only, always-ask, allow-all or deny-all; with --agent, its own by default")
+	flags.StringVar(&o.system, "system", "", "system prompt")
+	flags.StringArrayVar(&o.tools, "allow-tools", nil, "a tool that may be used, or several as in read_*; repeat it for more (default all)")
+	flags.IntVar(&o.limits.MaxTurns, "max-turns", 0, fmt.Sprintf("turns the task may take, -1 for any number (default %d)", schemas.DefaultMaxTurns))
+	flags.Int64Var(&o.limits.MaxTokensTask, "max-tokens", 0, "tokens the task may use, 0 for any number; the request that goes over is the last")
+	flags.Var((*usdFlag)(&o.limits.MaxCostTask), "max-cost", "`USD` the task may cost, such as 0.25; the request that goes over is the last (needs a price of the model)")
+	flags.DurationVar(&o.approvalTimeout, "approval-timeout", 0, "deny a tool call that nobody decides on in that time; 0: wait without end")
+	flags.StringVar(&o.session, "session", "", "go on with this session instead of a new one, which --agent, --model, --approve, --system, --allow-tools and limits would be for")
+	o.open = func(flag string) bool { return o.agent != "" && !cli.Given(flags, flag) }
+}
+
+// completeSession has shells complete those flags.
+func completeSession(cmd *cobra.Command) {
+	completeFlag(cmd, "session", sessionIDs)
+	completeFlag(cmd, "model", modelNames)
+	completeFlag(cmd, "fallback", modelNames)
+	completeFlag(cmd, "approve", words("read-only", "always-ask", "allow-all", "deny-all"))
+}
+
+// checkSession checks what the flags say of the session.
+func (o *sessionOptions) checkSession() error {
+	if _, err := schemas.ParseApprovalMode(o.approve); err != nil {
+		return cli.Usage("--approve: %v", err)
+	}
+	if _, _, err := schemas.SplitModel(o.model); err != nil {
+		return cli.Usage("--model: %v", err)
+	}
+	for _, f := range o.fallback {
+		if _, _, err := schemas.SplitModel(f); err != nil {
+			return cli.Usage("--fallback: %v", err)
+		}
 	}
 	if longest := schemas.MaxApprovalTimeout * time.Millisecond; o.approvalTimeout < 0 || o.approvalTimeout > longest {
 		return cli.Usage("--approval-timeout must be from 0 to %s", longest)
@@ -31,7 +82,7 @@ func (o *runOptions) checkSession() error {
 }
 
 // body is the session that the flags ask for.
-func (o *runOptions) body() schemas.CreateBody {
+func (o *sessionOptions) body() schemas.CreateBody {
 	b := schemas.CreateBody{
 		Agent: o.agent, Model: o.model, FallbackModels: o.fallback, ApprovalMode: schemas.ApprovalMode(o.approve),
 		SystemPrompt: o.system, Tools: o.tools, Limits: o.limits, ApprovalTimeoutMS: o.approvalTimeout.Milliseconds(),
@@ -45,17 +96,17 @@ func (o *runOptions) body() schemas.CreateBody {
 	return b
 }
 
-// open names the session of the run: the one that was given, or a new one.
-func (r *promptRun) open(ctx context.Context, c *client.Client, o *runOptions) (err error) {
+// handle is the session to use: the one that was given, or a new one, which is told to errOut.
+func (o *sessionOptions) handle(ctx context.Context, c *client.Client, errOut io.Writer) (*client.Session, error) {
 	if o.session != "" {
-		r.session = c.Session(o.session)
-		return nil
+		return c.Session(o.session), nil
 	}
-	if r.session, err = c.Create(ctx, client.CreateOptions{CreateBody: o.body()}); err != nil {
-		return fmt.Errorf("create a session: %s%w", atField(err), err)
+	s, err := c.Create(ctx, client.CreateOptions{CreateBody: o.body()})
+	if err != nil {
+		return nil, fmt.Errorf("create a session: %s%w", atField(err), err)
 	}
-	fmt.Fprintf(r.console.err, "session %s\n", r.session.ID())
-	return nil
+	fmt.Fprintf(errOut, "session %s\n", s.ID())
+	return s, nil
 }
 
 // awaitTurn waits until the task, which waits for others of its session, begins, and returns where.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"strings"
 
 	"braid/client"
@@ -75,26 +74,24 @@ func (r *renderer) turn(e schemas.TurnEvent) error {
 	}
 	switch d := e.Data.(type) {
 	case string:
-		r.say("", "", d)
+		r.say("", "", d, plain)
 		r.newline()
 	case *schemas.ToolUseBlock:
-		label := fmt.Sprintf("%d %s", len(r.names)+1, d.Name)
-		r.names[d.ID] = label
-		r.line("→ %s %s", label, d.Input)
+		r.call(d.ID, d.Name, string(d.Input))
 	case *schemas.ToolResultBlock:
-		mark := "←"
+		mark, as := "←", cyan
 		if d.IsError {
-			mark = "✗"
+			mark, as = "✗", red
 		}
-		r.line("%s %s", mark, r.names[d.ToolUseID])
+		r.line(as, "%s %s", mark, r.names[d.ToolUseID])
 		if d.Content != "" {
-			r.line("%s", strings.TrimSuffix(d.Content, "\n"))
+			r.line(plain, "%s", strings.TrimSuffix(d.Content, "\n"))
 		}
 		r.images(d.Images)
 	case *schemas.LoopDetectionInfo:
-		r.line("! the model repeats itself (%s, %d times)", d.Kind, d.Repetitions)
+		r.line(yellow, "! the model repeats itself (%s, %d times)", d.Kind, d.Repetitions)
 	case *schemas.BudgetExceededInfo:
-		r.line("! the budget is used up: %s", d.Message)
+		r.line(yellow, "! the budget is used up: %s", d.Message)
 	}
 	return nil
 }

@@ -84,3 +84,16 @@ func OnSignal(parent context.Context) (ctx context.Context, stop context.CancelF
 	context.AfterFunc(ctx, stop)
 	return ctx, stop
 }
+
+// WithoutSignals returns a context that ends when parent does, unless that is by a signal of
+// [OnSignal]: it is for who takes signals himself. cancel releases it.
+func WithoutSignals(parent context.Context) (ctx context.Context, cancel context.CancelFunc) {
+	ctx, end := context.WithCancelCause(context.WithoutCancel(parent))
+	stop := context.AfterFunc(parent, func() {
+		// A signal ends a context with a cause of its own that only counts as Canceled.
+		if cause := context.Cause(parent); cause == context.Canceled || !errors.Is(cause, context.Canceled) {
+			end(cause)
+		}
+	})
+	return ctx, func() { stop(); end(nil) }
+}
