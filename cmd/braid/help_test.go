@@ -1,6 +1,7 @@
 package main
 
 import (
+	"io"
 	"strings"
 	"testing"
 
@@ -27,6 +28,8 @@ var noJSON = map[string]string{
 // for programs as well.
 func TestEveryCommandIsExplained(t *testing.T) {
 	root := newRoot()
+	root.SetArgs([]string{})
+	root.SetOut(io.Discard)
 	if _, err := root.ExecuteC(); err != nil { // cobra adds its own commands now
 		t.Fatal(err)
 	}

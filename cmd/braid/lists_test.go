@@ -25,6 +25,7 @@ func ok(t *testing.T, args ...string) string {
 // A person who is asked from elsewhere finds the session, sees the call, and decides.
 func TestDecideFromOutside(t *testing.T) {
 	b := newBusySession(t)
+	b.await("it waits", func(s shown) bool { return len(s.Pending) > 0 }) // lists may be a moment behind
 	t.Setenv("BRAID_SERVER", b.url)
 	if list := ok(t, "sessions", "--state", "waiting"); !strings.Contains(list, "\ns   waiting  shell/demo") {
 		t.Errorf("the list is\n%s", list)
@@ -54,6 +55,7 @@ func callOf(t *testing.T, shown string) string {
 
 func TestAbortAndDelete(t *testing.T) {
 	b := newBusySession(t)
+	b.await("it waits", func(s shown) bool { return len(s.Pending) > 0 }) // lists may be a moment behind
 	t.Setenv("BRAID_SERVER", b.url)
 	if code, _, stderr := braid(t, "sessions", "delete", "s"); code != cli.ExitFailed || !strings.Contains(stderr, "--force") {
 		t.Errorf("a session that runs was deleted: %d %s", code, stderr)
@@ -73,13 +75,14 @@ func TestAbortAndDelete(t *testing.T) {
 // Shells are told what the server knows, and nothing, soon, if it is silent.
 func TestCompletion(t *testing.T) {
 	b := newBusySession(t)
+	b.await("it waits", func(s shown) bool { return len(s.Pending) > 0 }) // lists may be a moment behind
 	t.Setenv("BRAID_SERVER", b.url)
 	for _, test := range []struct {
 		why  string
 		args []string
 		want string
 	}{
-		{"a session, with what it does", []string{"sessions", "show", ""}, "s\twaiting, $ echo one\n"},
+		{"a session, with what it does", []string{"sessions", "show", ""}, "s\twaiting $ echo one\n"},
 		{"several can be deleted", []string{"sessions", "delete", "other", ""}, "s\twaiting"},
 		{"one alone is shown", []string{"sessions", "show", "s", ""}, ":4\n"},
 		{"the session of a decision", []string{"approve", ""}, "s\twaiting"},
