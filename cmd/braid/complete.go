@@ -72,7 +72,7 @@ func sessionIDs(cmd *cobra.Command, args []string, typed string) ([]string, cobr
 			if err != nil || len(ids) == mostProposed {
 				break
 			}
-			ids = append(ids, cobra.CompletionWithDesc(info.ID, strings.TrimSpace(info.State+" "+shorten(info.Title, 40))))
+			ids = append(ids, cobra.CompletionWithDesc(info.ID, strings.TrimSpace(string(info.State)+" "+shorten(info.Title, 40))))
 		}
 		return ids
 	})(cmd, args, typed)
