@@ -17,7 +17,7 @@
 //	read.go       reading a stretch of a session from whatever replica answers
 //	get.go        one read, of any replica or of the leader; stored.go: is it still that stream
 //	follow.go     a watcher's side: replay, then the feed, gaps filled; event.go: what it delivers
-//	project.go    what happens in all sessions of a project, without a promise
+//	project.go    what happens in all sessions of a project, without a promise; told.go: what was told of it
 //	feed.go       the feed itself, bounded, and which fragments of it are shown
 //	consume.go    a trace's side: the recorded frames of a whole shard
 //	delete.go     the end of a session; sweep.go: blobs that nothing refers to
@@ -29,7 +29,7 @@
 //	record.go     what became of a call, a chain of records
 //	fragment.go   a running call's output; output.go: all of it, kept; control.go: cancel and resend
 //	registry.go   which tools there are; agents.go: which agents
-//	query.go      questions that any engine answers; questions.go: which ones; serve.go: workers
+//	query.go      questions that any engine answers; questions.go, usage.go: which ones; serve.go: workers
 //	activity.go   what a session is doing, from an answer on, message by message
 //	answer.go     answers over the broker's limit, in parts
 //	import.go     traces that wait to become sessions

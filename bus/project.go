@@ -103,6 +103,26 @@ func (p *ProjectFeed) frame(ctx context.Context, m *nats.Msg) ProjectEvent {
 	return f
 }
 
+// ChangesSession reports that the session may be another after the frame, to those who look at lists.
+func (f Frame) ChangesSession() bool {
+	for _, m := range f.Messages {
+		if len(m.Origin) > 0 {
+			continue
+		}
+		switch p := m.Payload.(type) {
+		case *schemas.SessionMeta, *schemas.SessionChanged, *schemas.SessionImported, *schemas.ApprovalRequest, *schemas.ApprovalDecision,
+			*schemas.Abort, *schemas.CompactionBegin, *schemas.CompactionEnd, *schemas.TaskQueued, *schemas.TaskDequeued, *schemas.TaskEnd:
+			return true
+		case *schemas.RequestEnd:
+			return p.Status != schemas.StopCompleted // calls that waited are withdrawn
+		}
+		if m.Prompt() {
+			return true
+		}
+	}
+	return false
+}
+
 // tail reads a tail mark; nil if it is none.
 func (p *ProjectFeed) tail(m *nats.Msg) ProjectEvent {
 	ref, err := refFromFeedSubject(m.Subject)

@@ -27,11 +27,15 @@ type Transport interface {
 	sessions(ctx context.Context, o SessionsOptions, cursor string) (sessionsPage, error)
 	models(ctx context.Context) (bus.ModelList, error)
 	tools(ctx context.Context) (ToolList, error)
+	usage(ctx context.Context, o UsageOptions) (bus.UsageReport, error)
+	agentStore
 	history(ctx context.Context, id, after string) (historyPage, error)
 	export(ctx context.Context, id string, w io.Writer) error
 	// watch is one connection, from after w's cursor on, until it breaks: the last element is an
 	// error.
 	watch(ctx context.Context, id string, w watch) iter.Seq2[Event, error]
+	// events is the same of all sessions.
+	events(ctx context.Context, after string) iter.Seq2[ProjectEvent, error]
 	close()
 }
 
@@ -166,6 +170,23 @@ func retry[T any](ctx context.Context, p pauses, try func() (T, error)) (T, erro
 		}
 		if !transient(err) || time.Since(begun)+RetryAfter(err) >= p.patience || !p.wait(ctx, n, err) {
 			return v, failure(ctx, err)
+		}
+	}
+}
+
+// reconnect makes one connection after the other until the caller left the range, or it is not worth
+// trying again. connection reports whether it got anywhere; without an error the next is made at once.
+func reconnect(ctx context.Context, p pauses, connection func() (came, left bool, err error)) error {
+	for tries := 1; ; tries++ {
+		came, left, err := connection()
+		if left {
+			return nil
+		}
+		if came {
+			tries = 1
+		}
+		if err != nil && (!transient(err) || !p.wait(ctx, tries, err)) {
+			return failure(ctx, err)
 		}
 	}
 }

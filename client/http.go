@@ -124,16 +124,11 @@ func (t *httpTransport) send(ctx context.Context, cmd schemas.Command) (accepted
 type jsonLines []byte
 
 func (t *httpTransport) importTrace(ctx context.Context, cmd schemas.Command, trace []byte) error {
-	query := url.Values{"id": {cmd.Session.ID}}
-	for name, value := range map[string]string{
-		"model": cmd.Import.Model, "agent": cmd.Import.Agent, "workspace": cmd.Import.Workspace,
+	query := queryOf(map[string]string{
+		"id": cmd.Session.ID, "model": cmd.Import.Model, "agent": cmd.Import.Agent, "workspace": cmd.Import.Workspace,
 		"approval_mode": string(cmd.Import.ApprovalMode),
-	} {
-		if value != "" {
-			query.Set(name, value)
-		}
-	}
-	r := route{http.MethodPost, "/v1/sessions/import?" + query.Encode(), jsonLines(trace)}
+	})
+	r := route{http.MethodPost, "/v1/sessions/import" + query, jsonLines(trace)}
 	return t.callWithin(ctx, max(t.within, maxImport), r, http.Header{"Idempotency-Key": {cmd.ID}}, nil)
 }
 
@@ -147,10 +142,7 @@ func (t *httpTransport) info(ctx context.Context, id string) (Info, error) {
 
 func (t *httpTransport) history(ctx context.Context, id, after string) (historyPage, error) {
 	var page historyPage
-	path := "/v1/sessions/" + id + "/messages"
-	if after != "" {
-		path += "?after=" + url.QueryEscape(after)
-	}
+	path := "/v1/sessions/" + id + "/messages" + queryOf(map[string]string{"after": after})
 	return page, t.call(ctx, route{http.MethodGet, path, nil}, nil, &page)
 }
 
@@ -167,6 +159,20 @@ func (t *httpTransport) export(ctx context.Context, id string, w io.Writer) erro
 		return fmt.Errorf("read the trace: %w", cmp.Or(ours(ctx), err))
 	}
 	return nil
+}
+
+// queryOf is a query of those values that are not empty, with its question mark.
+func queryOf(values map[string]string) string {
+	query := url.Values{}
+	for name, value := range values {
+		if value != "" {
+			query.Set(name, value)
+		}
+	}
+	if len(query) == 0 {
+		return ""
+	}
+	return "?" + query.Encode()
 }
 
 // call makes a request and reads its answer into out, which may be nil.

@@ -17,28 +17,61 @@ const (
 	eventTaskState = "task_state"
 	eventResync    = "resync_required"
 	eventDeleted   = "session_deleted"
+	eventWatching  = "watching"
 )
 
 func (t *httpTransport) watch(ctx context.Context, id string, w watch) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
-		events, done, err := t.openStream(ctx, streamPath(id, w), w.after)
+		for raw, err := range t.rawEvents(ctx, streamPath(id, w), w.after) {
+			var event Event
+			if err == nil {
+				event, err = decodeEvent(raw, w.turns)
+			}
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if event != nil && !yield(event, nil) {
+				return
+			}
+		}
+	}
+}
+
+func (t *httpTransport) events(ctx context.Context, after string) iter.Seq2[ProjectEvent, error] {
+	return func(yield func(ProjectEvent, error) bool) {
+		for raw, err := range t.rawEvents(ctx, "/v1/events", after) {
+			var event ProjectEvent
+			if err == nil {
+				event, err = decodeProjectEvent(raw)
+			}
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if event != nil && !yield(event, nil) {
+				return
+			}
+		}
+	}
+}
+
+// rawEvents are the events of one connection, from behind one of them on; an error is the last element.
+func (t *httpTransport) rawEvents(ctx context.Context, path, after string) iter.Seq2[rawEvent, error] {
+	return func(yield func(rawEvent, error) bool) {
+		events, done, err := t.openStream(ctx, path, after)
 		if err != nil {
-			yield(nil, err)
+			yield(rawEvent{}, err)
 			return
 		}
 		defer done()
 		for {
 			raw, err := events.next()
 			if err != nil {
-				yield(nil, fmt.Errorf("read the stream: %w", err))
+				yield(raw, fmt.Errorf("read the stream: %w", err))
 				return
 			}
-			event, err := decodeEvent(raw, w.turns)
-			if err != nil {
-				yield(nil, err)
-				return
-			}
-			if event != nil && !yield(event, nil) {
+			if !yield(raw, nil) {
 				return
 			}
 		}
@@ -98,10 +131,40 @@ func (l *listening) Read(b []byte) (int, error) {
 // decodeEvent is what a server-sent event says; nil if this version does not know it.
 func decodeEvent(e rawEvent, turns bool) (Event, error) {
 	event, err := decodeNamed(e, turns)
-	if _, ok := errors.AsType[*schemas.Error](err); err != nil && !ok {
-		err = schemas.Errorf(schemas.CodeInternal, "an event of the stream can't be read: %v", err)
+	return event, unreadable(err)
+}
+
+// unreadable is an error of what the server said, as callers get it.
+func unreadable(err error) error {
+	if _, ok := errors.AsType[*schemas.Error](err); err == nil || ok {
+		return err
 	}
-	return event, err
+	return schemas.Errorf(schemas.CodeInternal, "an event of the stream can't be read: %v", err)
+}
+
+// decodeProjectEvent is decodeEvent of the stream of all sessions.
+func decodeProjectEvent(e rawEvent) (ProjectEvent, error) {
+	switch e.name {
+	case "":
+		var shown struct {
+			Session Info `json:"session"`
+		}
+		err := schemas.DecodeJSON(e.data, &shown)
+		return Changed{Cursor: e.id, Info: shown.Session}, unreadable(err)
+	case eventDeleted:
+		d := Deleted{Cursor: e.id}
+		err := schemas.DecodeJSON(e.data, &d)
+		return d, unreadable(err)
+	case eventWatching:
+		var w Watching
+		err := schemas.DecodeJSON(e.data, &w)
+		return w, unreadable(err)
+	case eventResync:
+		var m Missed
+		err := schemas.DecodeJSON(e.data, &m)
+		return m, unreadable(err)
+	}
+	return nil, nil //nolint:nilnil // an event of a later version
 }
 
 func decodeNamed(e rawEvent, turns bool) (Event, error) {

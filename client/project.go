@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"iter"
 	"net/http"
-	"net/url"
 	"time"
 
 	"braid/bus"
@@ -92,17 +91,13 @@ func (c *Client) Tools(ctx context.Context) (ToolList, error) {
 }
 
 func (t *httpTransport) sessions(ctx context.Context, o SessionsOptions, cursor string) (sessionsPage, error) {
-	query, args := url.Values{}, o.args(0, cursor)
-	for name, value := range map[string]string{
+	args := o.args(0, cursor)
+	query := queryOf(map[string]string{
 		"cursor": args.Cursor, "state": string(args.State), "agent": args.Agent, "model": args.Model,
 		"created_since": args.CreatedSince, "created_until": args.CreatedUntil,
-	} {
-		if value != "" {
-			query.Set(name, value)
-		}
-	}
+	})
 	var page sessionsPage
-	return page, t.call(ctx, route{http.MethodGet, "/v1/sessions?" + query.Encode(), nil}, nil, &page)
+	return page, t.call(ctx, route{http.MethodGet, "/v1/sessions" + query, nil}, nil, &page)
 }
 
 func (t *httpTransport) models(ctx context.Context) (list bus.ModelList, err error) {

@@ -57,19 +57,12 @@ func (s *Session) watch(ctx context.Context, w watch) iter.Seq2[Event, error] {
 	}
 	return func(yield func(Event, error) bool) {
 		v := &watcher{session: s, watch: w, yield: yield}
-		for tries := 0; ; {
-			err := v.connection(ctx)
-			if v.left {
-				return
-			}
-			if v.came { // it got somewhere
-				tries = 0
-			}
-			tries++
-			if err != nil && (!transient(err) || !s.client.pauses.wait(ctx, tries, err)) {
-				yield(nil, failure(ctx, err))
-				return
-			}
+		err := reconnect(ctx, s.client.pauses, func() (came, left bool, err error) {
+			err = v.connection(ctx)
+			return v.came, v.left, err
+		})
+		if err != nil {
+			yield(nil, err)
 		}
 	}
 }

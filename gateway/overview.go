@@ -42,61 +42,22 @@ func (g *Gateway) listSessions(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// usageView is what was used from one day to another.
-type usageView struct {
-	From    string         `json:"from,omitzero" doc:"the first day, in UTC; absent: from the session's beginning"`
-	To      string         `json:"to" doc:"the last day, included"`
-	Session string         `json:"session,omitzero"`
-	Usage   []bus.UsageRow `json:"usage" doc:"by day and model"`
-	Total   usageTotal     `json:"total"`
-}
-
-// usageTotal adds up a usageView.
-type usageTotal struct {
-	Requests int64               `json:"requests" doc:"model calls that used something, completed or not"`
-	Tokens   schemas.TokenCounts `json:"tokens"`
-}
-
-// usageDays is how many days of a project are told of, unless others are asked for.
-const usageDays = 30
-
 // showUsage tells what the project used, or one session.
 func (g *Gateway) showUsage(w http.ResponseWriter, r *http.Request) error {
 	values := r.URL.Query()
-	view := usageView{From: values.Get("from"), To: values.Get("to"), Session: values.Get("session")}
-	if view.To == "" {
-		view.To = time.Now().UTC().Format(time.DateOnly)
-	}
-	if view.From == "" && view.Session == "" {
-		last, err := time.Parse(time.DateOnly, view.To)
-		if err != nil {
-			return &schemas.Error{Code: schemas.CodeInvalid, Field: "to", Message: "to must be a day such as 2006-01-02"}
-		}
-		view.From = last.AddDate(0, 0, 1-usageDays).Format(time.DateOnly)
-	}
-	ctx, cancel := context.WithTimeout(r.Context(), g.o.QueryWait)
-	defer cancel()
-	ref := schemas.SessionRef{Project: g.o.Project, ID: view.Session}
-	var least uint64
+	ref := schemas.SessionRef{Project: g.o.Project, ID: values.Get("session")}
 	if values.Has("session") {
 		if err := schemas.ValidateName("session", ref.ID); err != nil {
 			return err
 		}
-		var err error
-		if least, err = g.ends(ctx, ref); err != nil {
-			return err
-		}
 	}
-	table, err := g.conn.AskUsage(ctx, ref, least, bus.UsageArgs{From: view.From, To: view.To})
+	ctx, cancel := context.WithTimeout(r.Context(), g.o.QueryWait)
+	defer cancel()
+	report, err := g.conn.ReportUsage(ctx, ref, bus.UsageArgs{From: values.Get("from"), To: values.Get("to")}, time.Now())
 	if err != nil {
 		return readFailed(err)
 	}
-	view.Usage = table.Rows
-	for _, row := range table.Rows {
-		view.Total.Requests += row.Requests
-		view.Total.Tokens = view.Total.Tokens.Add(row.Tokens)
-	}
-	writeJSON(w, http.StatusOK, view)
+	writeJSON(w, http.StatusOK, report)
 	return nil
 }
 

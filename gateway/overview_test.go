@@ -25,12 +25,12 @@ func TestListsAskForWhatIsWanted(t *testing.T) {
 func TestUsage(t *testing.T) {
 	w := newWorld(t)
 	w.create("s")
-	var v usageView
+	var v bus.UsageReport
 	w.must(200, "GET", "/v1/usage?from=2026-01-02&to=2026-01-05&session=s", "").decode(t, &v)
 	if v.From != "2026-01-02" || v.To != "2026-01-05" || v.Session != "s" || len(v.Usage) != 2 || v.Usage[1].Model != "shell/of-s" {
 		t.Errorf("got %+v", v)
 	}
-	if diff := cmp.Diff(usageTotal{3, schemas.TokenCounts{Output: 2, Total: 6, CostUSD: 2 * schemas.Dollar}}, v.Total); diff != "" {
+	if diff := cmp.Diff(bus.UsageTotal{Requests: 3, Tokens: schemas.TokenCounts{Output: 2, Total: 6, CostUSD: 2 * schemas.Dollar}}, v.Total); diff != "" {
 		t.Errorf("total (-want +got)\n%s", diff)
 	}
 	w.must(200, "GET", "/v1/usage?to=2026-03-01", "").decode(t, &v)

@@ -3,7 +3,6 @@ package gateway
 import (
 	"context"
 	"errors"
-	"math"
 	"strconv"
 	"strings"
 	"sync"
@@ -33,37 +32,19 @@ type projectHub struct {
 
 	mu struct {
 		sync.Mutex
-		told    map[string]word // what was told of each last
-		ring    [][]byte        // events
-		size    int             // of the ring
-		last    uint64          // number of the ring's last event
-		changed chan struct{}   // closed and replaced with each event
+		told    bus.Told
+		ring    [][]byte      // events
+		size    int           // of the ring
+		last    uint64        // number of the ring's last event
+		changed chan struct{} // closed and replaced with each event
 	}
 }
-
-// word is what was told of a session: how it stood at a sequence, or that it is gone.
-type word struct {
-	at   uint64
-	gone bool
-}
-
-// last is the word after which nothing is told of a session: an id that was deleted stays so.
-var last = word{math.MaxUint64, true}
-
-// news reports that a word is worth telling after another.
-func (w word) news(told word) bool {
-	return told != last && (w.at > told.at || w.at == told.at && w.gone != told.gone)
-}
-
-// maxTold bounds what is remembered of sessions; a session that is forgotten is told of again.
-const maxTold = 8192
 
 func newProjectHub(g *Gateway) *projectHub {
 	h := &projectHub{
 		conn: g.conn, log: g.log, project: g.o.Project, wait: g.o.QueryWait, limit: g.o.RingBytes,
 		epoch: randomID()[:8], begun: make(chan struct{}), done: make(chan struct{}), hints: newHints(),
 	}
-	h.mu.told = map[string]word{}
 	h.mu.changed = make(chan struct{})
 	return h
 }
@@ -110,7 +91,7 @@ func (h *projectHub) listen(ctx context.Context, feed *bus.ProjectFeed) error {
 			switch {
 			case e.EndsSession():
 				h.hint(e.Session.ID, hint{deleted: true})
-			case tells(e):
+			case e.ChangesSession():
 				h.hint(e.Session.ID, hint{log: e.Sequence})
 			}
 		case bus.TailEvent:
@@ -121,34 +102,12 @@ func (h *projectHub) listen(ctx context.Context, feed *bus.ProjectFeed) error {
 	}
 }
 
-// tells reports that a session may be another, to those who look at lists, after a frame.
-func tells(f bus.Frame) bool {
-	for _, m := range f.Messages {
-		if len(m.Origin) > 0 {
-			continue
-		}
-		switch p := m.Payload.(type) {
-		case *schemas.SessionMeta, *schemas.SessionChanged, *schemas.SessionImported, *schemas.ApprovalRequest, *schemas.ApprovalDecision,
-			*schemas.Abort, *schemas.CompactionBegin, *schemas.CompactionEnd, *schemas.TaskQueued, *schemas.TaskDequeued, *schemas.TaskEnd:
-			return true
-		case *schemas.RequestEnd:
-			return p.Status != schemas.StopCompleted // calls that waited are withdrawn
-		}
-		if m.Prompt() {
-			return true
-		}
-	}
-	return false
-}
-
 // tail takes a tail mark: if it is beyond what was told, a frame may have been missed.
 func (h *projectHub) tail(e bus.TailEvent) {
 	h.mu.Lock()
-	told, known := h.mu.told[e.Session.ID]
+	behind := h.mu.told.Behind(e)
 	h.mu.Unlock()
-	switch {
-	case told == last:
-	case e.Last == 0, !known, told.at < e.Last:
+	if behind {
 		h.hint(e.Session.ID, hint{look: true})
 	}
 }
@@ -203,11 +162,12 @@ func (h *projectHub) look(ctx context.Context, session string, why hint) error {
 	ctx, cancel := context.WithTimeout(ctx, h.wait)
 	defer cancel()
 	ref := schemas.SessionRef{Project: h.project, ID: session}
+	deleted := func(t *bus.Told) bool { return t.Deleted(session) }
 	var info bus.SessionInfo
 	var err error
 	switch {
 	case why.deleted:
-		return h.tell(session, last, eventDeleted, deletedView{ID: session})
+		return h.tell(deleted, eventDeleted, deletedView{ID: session})
 	case why.look:
 		info, err = describe(ctx, h.conn, ref)
 	default:
@@ -215,39 +175,26 @@ func (h *projectHub) look(ctx context.Context, session string, why hint) error {
 	}
 	switch {
 	case errors.Is(err, &schemas.Error{Code: schemas.CodeDeleted}):
-		return h.tell(session, last, eventDeleted, deletedView{ID: session})
+		return h.tell(deleted, eventDeleted, deletedView{ID: session})
 	case errors.Is(err, &schemas.Error{Code: schemas.CodeUnknownSession}):
-		return h.tell(session, h.goneSince(session, why.log), eventDeleted, deletedView{ID: session})
+		return h.tell(func(t *bus.Told) bool { return t.Gone(session, why.log) }, eventDeleted, deletedView{ID: session})
 	case err != nil:
 		return err
 	}
-	return h.tell(session, word{at: info.LastSequence}, "", shownView{viewOf(info)})
+	return h.tell(func(t *bus.Told) bool { return t.Stands(session, info.LastSequence) }, "", shownView{viewOf(info)})
 }
 
-// goneSince is the word on a session that nobody knows, though there was a frame of it. It may come
-// to be, or come back, so it is not the last.
-func (h *projectHub) goneSince(session string, frame uint64) word {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return word{max(frame, h.mu.told[session].at), true}
-}
-
-// tell tells how a session stands, unless it was told before.
-func (h *projectHub) tell(session string, now word, name string, v any) error {
+// tell tells of a session, if it is news by what was told of it before.
+func (h *projectHub) tell(news func(*bus.Told) bool, name string, v any) error {
 	data, err := schemas.EncodeJSON(v)
 	if err != nil {
 		return err
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if told, known := h.mu.told[session]; known && !now.news(told) {
-		return nil
+	if news(&h.mu.told) {
+		h.pushLocked(name, data)
 	}
-	if len(h.mu.told) >= maxTold {
-		clear(h.mu.told)
-	}
-	h.mu.told[session] = now
-	h.pushLocked(name, data)
 	return nil
 }
 
@@ -255,7 +202,7 @@ func (h *projectHub) tell(session string, now word, name string, v any) error {
 func (h *projectHub) lost() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	clear(h.mu.told)
+	h.mu.told.Forget()
 	h.pushLocked(eventResync, []byte(lostData))
 }
 

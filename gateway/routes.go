@@ -196,7 +196,7 @@ func (g *Gateway) projectRoutes() []route {
 				{"to", "The last day, included; absent: today.", daySchema()},
 				{"session", "The session alone.", nameSchema()},
 			},
-			replies: []reply{{status: 200, says: "What they used.", content: document[usageView]()}},
+			replies: []reply{{status: 200, says: "What they used.", content: document[bus.UsageReport]()}},
 			codes:   []schemas.Code{schemas.CodeTooLarge, schemas.CodeUnknownSession, schemas.CodeDeleted},
 		}},
 		{"GET", "/v1/models", g.listModels, accessToken, operation{
