@@ -35,8 +35,9 @@
 //     restarted and does not know how far it came.
 //  2. A range gives each message (or turn) once, in the session's order, none left out, however often
 //     the connection breaks. What has expired meanwhile is told by a [Gap].
-//  3. Nobody waits for a slow range: not the session, not the others who watch it. Nothing piles up
-//     for it beyond a bound; it falls back to what is stored.
+//  3. Nobody waits for a slow range: not the session, not the others who watch it. What piles up for it
+//     is bounded, at about a megabyte; it falls back to what is stored, and where fragments have expired
+//     by then a [Gap] says so. Turns are made of what is recorded, and have no gaps.
 //  4. Waiting and watching change nothing. A task goes on when its caller leaves; [Session.Abort]
 //     ends it.
 //  5. There is no goroutine to stop: ranges run in the caller's, and end with it.
@@ -44,9 +45,11 @@
 // # Errors
 //
 // An error that a caller can decide on is, or wraps, a *[schemas.Error] with the code and the field
-// that the server gave; [IsCode] tells. What can be tried again is tried again for about 20 seconds,
-// and is [schemas.CodeUnavailable] then: the command may have been taken, and sending it again under
-// its key is safe. If the context ended the error is the context's.
+// that the server gave; [IsCode] tells, and [RetryAfter] when to try again, if the server said so. What can
+// be tried again is tried again, for about 20 seconds, or a minute if the server is silent or asks for
+// patience, and is [schemas.CodeUnavailable] then: the command may have been taken, and sending it again
+// under its key is safe. No answer is read beyond a bound ([schemas.CodeTooLarge]). If the context ended the
+// error is the context's.
 //
 // Where to read:
 //
@@ -56,8 +59,9 @@
 //	event.go      what watching gives
 //	watch.go      one range over many connections
 //	history.go    what is recorded
-//	project.go    lists: sessions, models, tools
+//	project.go    lists: sessions, models, tools; agents.go, usage.go
+//	projectevents.go  all sessions as they change
 //	import.go     sessions made of traces
 //	http.go, httpwatch.go, sse.go        over HTTP
-//	nats.go, natswatch.go, natsturns.go  over the broker
+//	nats.go, natswatch.go, natsturns.go, natsevents.go  over the broker
 package client

@@ -8,6 +8,12 @@ import (
 	"braid/schemas"
 )
 
+// What waits for a slow caller, at most; what is over is read from the broker, as far as it keeps it.
+const (
+	pendingFrames = 1024
+	pendingBytes  = 1 << 20
+)
+
 // natsWatcher watches a session from the broker, until its follower ends.
 type natsWatcher struct {
 	transport *natsTransport
@@ -25,7 +31,9 @@ func (n *natsWatcher) give(e Event) bool {
 
 // follow opens a follower; the caller closes it.
 func (n *natsWatcher) follow(ctx context.Context, after schemas.Cursor) (*bus.Follower, error) {
-	f, err := n.transport.conn.Follow(ctx, n.ref, bus.FollowOptions{After: after})
+	f, err := n.transport.conn.Follow(ctx, n.ref, bus.FollowOptions{
+		After: after, PendingMessages: pendingFrames, PendingBytes: pendingBytes,
+	})
 	if err != nil {
 		return nil, fmt.Errorf("watch: %w", err)
 	}

@@ -131,9 +131,20 @@ func (w *world) startGateway(conn *bus.Conn) error {
 	w.url = "http://" + l.Addr().String()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	go func() { done <- g.Serve(ctx, l) }() // ends with cancel; the stop below waits
+	go func() { done <- g.Serve(ctx, narrow{l}) }() // ends with cancel; the stop below waits
 	w.stops = append(w.stops, func() error { cancel(); return <-done })
 	return nil
+}
+
+// narrow makes connections in which little waits, so that it is seen whether a client is slow.
+type narrow struct{ net.Listener }
+
+func (n narrow) Accept() (net.Conn, error) {
+	conn, err := n.Listener.Accept()
+	if tcp, ok := conn.(*net.TCPConn); ok {
+		err = errors.Join(err, tcp.SetWriteBuffer(128<<10))
+	}
+	return conn, err
 }
 
 func bounded(end func(context.Context) error) func() error {

@@ -124,11 +124,14 @@ func (w *turnWatcher) catchUp(ctx context.Context, patience time.Duration) error
 		if missed.cut && w.at == (schemas.Position{}) {
 			w.view.Missed()
 		}
+		before := w.at
 		if err := w.write(missed.entries, false); err != nil {
 			return err
 		}
 		if missed.end.Compare(w.at) > 0 {
 			w.at = missed.end
+		}
+		if w.at != before {
 			continue
 		}
 		select { // the hub is amid a gap

@@ -340,3 +340,18 @@ func TestPlaces(t *testing.T) {
 		}
 	}
 }
+
+// Whoever was away while more was said than is read at once gets all of it, also if nothing more
+// happens then.
+func TestTurnsBehindALargePiece(t *testing.T) {
+	w := newWorld(t, func(o *Options) { o.RingBytes = 1 << 10 })
+	w.create("s")
+	begin := w.task("s")
+	s := w.engine.session("s")
+	s.say(schemas.AssistantText(strings.Repeat("x", replayBytes)))
+	s.say(&schemas.TokenUsage{}, &schemas.RequestEnd{Status: schemas.StopCompleted}, &schemas.TaskEnd{Status: schemas.StopCompleted, Cause: "done"})
+	s.say(&schemas.SessionChanged{}) // what the ring holds
+	if diff := cmp.Diff(s.turns(), w.openStream(turnsPath, begin.Cursor).takeTurns(2)); diff != "" {
+		t.Errorf("(-projected +streamed)\n%.500s", diff)
+	}
+}
