@@ -46,7 +46,7 @@ func refused(o Outcome) bool {
 	switch {
 	case o.Status == schemas.StopCompleted || e == nil:
 		return false
-	case o.Status == schemas.StopAuth, e.Kind == KindInput, e.StatusCode >= 400:
+	case o.Status == schemas.StopAuth, e.Kind == KindInput, e.Kind == KindContext, e.StatusCode >= 400:
 		return true
 	}
 	return o.Status == schemas.StopFailed && e.Kind == KindProvider && e.Provider == "" // none was reached

@@ -29,6 +29,8 @@ type Guarded struct {
 //     what was said, both marked with the status.
 //   - A complete message that comes without fragments gets them.
 //   - Of pictures it gets those it sees, as [Request.For] says, and a note in the place of others.
+//   - A request that does not fit into the model's window is not made, and the answer is bounded by what is
+//     left of it, as [Request.Fit] says.
 //   - Once ctx has ended nothing the model says gets through, and the outcome is not completed.
 //     If the model then does not return within 200 ms it is left behind; [Guarded.Abandoned]
 //     counts it and [Guarded.Close] waits for it.
@@ -105,7 +107,12 @@ func (g *Guarded) run(ctx context.Context, req Request, emit func(schemas.Messag
 			o = crashed(fmt.Sprintf("panicked: %v", p))
 		}
 	}()
-	return g.model.Stream(ctx, req.For(g.Info()), emit)
+	info := g.Info()
+	req, refused := req.For(info).Fit(info)
+	if refused != nil {
+		return *refused
+	}
+	return g.model.Stream(ctx, req, emit)
 }
 
 // crashed is the outcome of a request whose adapter is broken.

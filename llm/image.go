@@ -11,6 +11,9 @@ import (
 type Info struct {
 	// Vision: the model sees pictures. Without it, it gets a note in the place of each.
 	Vision bool
+	// Window is how many tokens the model takes, what it is asked and its answer together; MaxOutput
+	// is how many of them an answer may have. 0: not known.
+	Window, MaxOutput int64
 }
 
 // Refuse says that a model that can do so much can't take the prompt; nil if it can. Earlier turns are

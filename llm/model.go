@@ -39,6 +39,9 @@ type Request struct {
 	// ([Info]), and [schemas.ParseImage] reads each: as bytes of a type, or as a URL. What another
 	// model said has no fidelity, so its reasoning is plain text.
 	Input []schemas.Message
+	// MaxOutput is how many tokens the answer may have at most; 0: as many as the model gives. See
+	// [Request.Fit].
+	MaxOutput int64
 	// Attempt counts the requests of one turn, from 1, whichever models they went to.
 	Attempt int
 	// Alive, if set, is for a model to call when its provider shows life without saying anything,
@@ -96,6 +99,8 @@ const (
 	KindEngine = "engine"
 	// KindInput: the request itself can't be served; sending it again is of no use.
 	KindInput = "input"
+	// KindContext: the same, because it is more than the model's window holds.
+	KindContext = "context"
 )
 
 // Error says why a request did not complete.

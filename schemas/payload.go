@@ -486,7 +486,7 @@ type OpenOutput struct {
 
 // ErrorInfo classifies why a request or a task failed.
 type ErrorInfo struct {
-	// Kind is "provider", "engine" or "input".
+	// Kind is "provider", "engine", "input", or "context" if the context does not fit into the model's window.
 	Kind       string         `json:"kind"`
 	Provider   string         `json:"provider,omitzero"`
 	Retryable  bool           `json:"retryable"`
@@ -556,7 +556,7 @@ type TaskEnd struct {
 	// TaskID is the id of the command that started it.
 	TaskID string     `json:"task_id,omitzero"`
 	Status StopReason `json:"status"`
-	// Cause says why in one word: one of the causes above, "provider", "engine" or "input".
+	// Cause says why in one word: one of the causes above, or the kind of the error.
 	Cause     string         `json:"cause,omitzero"`
 	ErrorInfo *ErrorInfo     `json:"error_info,omitzero"`
 	Extra     jsontext.Value `json:",embed"`

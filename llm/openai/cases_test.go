@@ -108,7 +108,7 @@ func TestCase_A10_ErrorInsideOfAStream(t *testing.T) {
 		"a number as code":     {`{"error":{"code":502,"message":"upstream"},"choices":[{"index":0,"delta":{"content":""},"finish_reason":"error"}]}`, "failed provider retryable=true: the provider failed (502): upstream"},
 		"only a text":          {`{"error":"boom"}`, "failed provider retryable=true: the provider failed: boom"},
 		"of type error":        {`{"object":"error","message":"boom","code":400}`, "failed input retryable=false: the provider refuses the request (400): boom"},
-		"too long":             {`{"error":{"code":"context_length_exceeded","message":"too long"}}`, "failed input retryable=false: the request is longer than the model takes: too long"},
+		"too long":             {`{"error":{"code":"context_length_exceeded","message":"too long"}}`, "failed context retryable=false: the request is longer than the model takes: too long"},
 		"a limit":              {`{"error":{"code":"rate_limit_exceeded","message":"slow down"}}`, "failed provider retryable=true: the provider is busy or its limit is reached: slow down"},
 		"credentials":          {`{"error":{"type":"authentication_error","message":"who?"}}`, "auth provider retryable=false: the provider does not accept the credentials: who?"},
 		"null is none":         {`{"error":null,"choices":[{"delta":{"content":"x"},"finish_reason":"stop"}]}`, "text \"x\"\ncompleted"},
@@ -160,14 +160,14 @@ func TestCase_A26_ErrorAsPlainJSON(t *testing.T) {
 	body := `{"error":{"code":"context_length_exceeded","message":"too long by 7 tokens"}}`
 	const want = "the request is longer than the model takes (400): too long by 7 tokens"
 	r := run(t, reply{status: 400, header: http.Header{"Content-Type": {"application/json"}}, body: body})
-	expect(t, r, "failed input retryable=false: "+want)
+	expect(t, r, "failed context retryable=false: "+want)
 	if r.Error.StatusCode != 400 {
 		t.Errorf("status %d", r.Error.StatusCode)
 	}
 	// The same with a good status, whatever the content type.
 	for _, kind := range []string{"application/json", "text/event-stream"} {
 		r := run(t, reply{status: 200, header: http.Header{"Content-Type": {kind}}, body: body})
-		expect(t, r, "failed input retryable=false: the request is longer than the model takes: too long by 7 tokens")
+		expect(t, r, "failed context retryable=false: the request is longer than the model takes: too long by 7 tokens")
 	}
 }
 

@@ -22,7 +22,9 @@ type model struct {
 }
 
 // Info implements [llm.Model].
-func (m *model) Info() llm.Info { return llm.Info{Vision: m.config.Vision} }
+func (m *model) Info() llm.Info {
+	return llm.Info{Vision: m.config.Vision, Window: m.config.Window, MaxOutput: m.config.MaxOutput}
+}
 
 // Stream implements [llm.Model].
 func (m *model) Stream(ctx context.Context, req llm.Request, emit func(schemas.Message) error) llm.Outcome {

@@ -43,7 +43,7 @@ type Config struct {
 // ModelConfig is what is known of a model, and how to ask it. The zero value knows nothing.
 type ModelConfig struct {
 	// Window and MaxOutput are in tokens, 0 if not known. MaxOutput is sent as the limit of each
-	// answer.
+	// answer, or less if no more is left of Window.
 	Window, MaxOutput int64
 	// Vision says that the model takes pictures.
 	Vision bool

@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"cmp"
 	"fmt"
 
 	"braid/llm"
@@ -46,7 +47,7 @@ func (m *model) body(req llm.Request) ([]byte, error) {
 	if !m.provider.config.NoStreamUsage {
 		out.Options = &options{IncludeUsage: true}
 	}
-	if err := m.limit(&out); err != nil {
+	if err := m.limit(&out, cmp.Or(req.MaxOutput, m.config.MaxOutput)); err != nil {
 		return nil, err
 	}
 	for _, t := range req.Tools {
@@ -70,9 +71,9 @@ func (m *model) body(req llm.Request) ([]byte, error) {
 	return schemas.EncodeJSON(out)
 }
 
-// limit bounds the answer as the settings say, unless they do it in their own words.
-func (m *model) limit(out *request) error {
-	if m.config.MaxOutput == 0 {
+// limit bounds the answer, unless the settings do it in their own words.
+func (m *model) limit(out *request, tokens int64) error {
+	if tokens == 0 {
 		return nil
 	}
 	if len(m.config.Body) > 0 {
@@ -87,9 +88,9 @@ func (m *model) limit(out *request) error {
 		}
 	}
 	if m.provider.limit == "max_tokens" {
-		out.MaxTokens = m.config.MaxOutput
+		out.MaxTokens = tokens
 	} else {
-		out.MaxCompletionTokens = m.config.MaxOutput
+		out.MaxCompletionTokens = tokens
 	}
 	return nil
 }

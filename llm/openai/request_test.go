@@ -100,6 +100,11 @@ func TestRequest(t *testing.T) {
 	if got := sent(t, openai.Config{NoStreamUsage: true}, input(schemas.UserText("hi"))); got != `{"model":"m","messages":[`+"\n"+`{"role":"user","content":"hi"}],"stream":true}` {
 		t.Errorf("the least: %s", got)
 	}
+	// No more is promised than the request may have.
+	req.MaxOutput = 30
+	if got := sent(t, c, req); !strings.Contains(got, `"max_tokens":30`) {
+		t.Errorf("a limit of the request: %s", got)
+	}
 	// Whoever sets the limit in his own words is not overruled.
 	c.Models["m"] = openai.ModelConfig{MaxOutput: 100, Body: jsontext.Value(`{"max_tokens":7}`)}
 	if got := sent(t, c, req); !strings.Contains(got, `"max_tokens":7`) || strings.Contains(got, "100") {

@@ -36,6 +36,7 @@
 //	turns     the turns of the conversation, in order; at least one
 //	repeat    true: after the last turn comes the first again; else a request beyond it fails
 //	vision    false: the model does not see pictures; it does by default
+//	window    how many tokens it takes, what it is asked and its answer together
 //	count     what numbers the turns: "context" (the default) or "prompt", see below
 //
 // # Which turn a request gets

@@ -46,6 +46,7 @@ func (p *scriptParser) read(n ast.Node) {
 	p.mapping(n, "script", fields{
 		"repeat": func(n ast.Node) { s.repeat = p.boolean(n) },
 		"vision": func(n ast.Node) { s.blind = !p.boolean(n) },
+		"window": func(n ast.Node) { s.window = p.number(n, 1) },
 		"count":  func(n ast.Node) { s.prompts = p.oneOf(n, "context", "prompt") == "prompt" },
 		"turns": func(n ast.Node) {
 			p.list(n, "turns", func(n ast.Node) {

@@ -27,7 +27,7 @@ func TestParseErrors(t *testing.T) {
 		{"turns are no list", "turns: 1\n", []string{`script:1: turns is a list of at least one, this is "1"`}},
 		{"turns are empty", "turns: []\n", []string{"script:1: turns is a list of at least one, this is an empty list"}},
 		{"a second document", "turns: [{steps: []}]\n---\nturns: [{steps: []}]\n", []string{"a script is one document"}},
-		{"an unknown key, with those there are", "turn: []\n", []string{`script:1: a script has no "turn"; it may have count, repeat, turns, vision`}},
+		{"an unknown key, with those there are", "turn: []\n", []string{`script:1: a script has no "turn"; it may have count, repeat, turns, vision, window`}},
 		{"a turn of nothing", "turns:\n  - name: a\n", []string{"script:2: a turn needs steps or attempts"}},
 		{"steps and attempts", "turns:\n  - steps: []\n    attempts: [{steps: []}]\n", []string{"script:2: a turn has either"}},
 		{"an attempt without steps", "turns:\n  - attempts:\n      - expect: {}\n", []string{"script:3: an attempt needs steps"}},

@@ -24,6 +24,7 @@ type Script struct {
 	file    string
 	repeat  bool
 	blind   bool    // it sees no pictures
+	window  int64   // in tokens; 0 if it has no end
 	prompts bool    // turns are counted from the last prompt on
 	turns   []*turn // by number
 	aside   []*turn // those with "when", outside of the count
@@ -91,7 +92,7 @@ func (s *Script) gate(name string) (*gate, error) {
 }
 
 // Info implements [llm.Model].
-func (s *Script) Info() llm.Info { return llm.Info{Vision: !s.blind} }
+func (s *Script) Info() llm.Info { return llm.Info{Vision: !s.blind, Window: s.window} }
 
 // Stream implements [llm.Model].
 func (s *Script) Stream(ctx context.Context, req llm.Request, emit func(schemas.Message) error) llm.Outcome {

@@ -42,9 +42,12 @@ func (s *stage) callModel(e session.CallModel) {
 	}
 	req := s.request(o.state, e.Model, e.Input)
 	req.Attempt = e.Attempt
-	s.inputs = append(s.inputs, s.names.Input(req))
 	s.checkInput(e.Input)
-	o.model = s.newModelCall(e.Request, req)
+	req, refused := req.Fit(s.models[req.Model].Info())
+	if refused == nil {
+		s.inputs = append(s.inputs, s.names.Input(req))
+	}
+	o.model = s.newModelCall(e.Request, req, refused)
 }
 
 // request is what a model of the session is asked.
@@ -72,7 +75,8 @@ func (s *stage) priced(model string, used schemas.TokenCounts) schemas.TokenCoun
 	return used
 }
 
-func (s *stage) newModelCall(request uint64, req llm.Request) *modelCall {
+// newModelCall is a call of a model that does as its script says, or, if it is refused, is not asked.
+func (s *stage) newModelCall(request uint64, req llm.Request, refused *llm.Outcome) *modelCall {
 	m := &modelCall{request: request}
 	ctx, cancel := context.WithCancelCause(context.Background())
 	m.cancel = cancel
@@ -90,6 +94,10 @@ func (s *stage) newModelCall(request uint64, req llm.Request) *modelCall {
 				}
 			}
 			return context.Cause(ctx)
+		}
+		if refused != nil {
+			m.outcome = *refused
+			return
 		}
 		m.outcome = model.Stream(ctx, req, func(message schemas.Message) error {
 			yield(said{message: message})

@@ -38,6 +38,7 @@ type requestRead struct {
 	messages  []inputLine
 	said      []string // its texts and reasoning
 	calls     []*callRead
+	misfit    bool // its context did not
 	committed bool
 	looped    bool
 }
@@ -165,6 +166,7 @@ func (r *reader) endsAs(p *schemas.TaskEnd) string {
 
 func (r *reader) end(p *schemas.RequestEnd) {
 	r.request.committed = p.Status == schemas.StopCompleted
+	r.request.misfit = p.ErrorInfo != nil && p.ErrorInfo.Kind == "context"
 	if r.request.committed {
 		r.context = append(r.context, r.request.messages...)
 		r.answered = len(r.context)
@@ -206,17 +208,23 @@ func (r *reader) close(next bool) {
 	}
 	switch {
 	case !next:
-		r.cutOff(append(q.said, holds...))
+		r.cutOff(append(q.said, holds...), q.misfit)
 	case len(holds) > 0:
 		r.context = append(r.context, inputLine{mark: "[turn_retried]", holds: holds})
 	}
 }
 
-// cutOff makes one block of the prompts and blocks that nobody has answered, and what else was cut off.
-func (r *reader) cutOff(holds []string) {
+// cutOff makes one block of the prompts and blocks that nobody has answered, and what else was cut off. Of a
+// context that did not fit only beginnings are sure to be told.
+func (r *reader) cutOff(holds []string, misfit bool) {
 	block := inputLine{mark: "[turn_aborted]"}
 	kept := slices.Clone(r.context[:r.answered])
 	for _, l := range r.context[r.answered:] {
+		if misfit && l.asked {
+			l.holds = []string{l.holds[0][:min(len(l.holds[0]), 200)]}
+		} else if misfit {
+			l.holds = nil
+		}
 		if l.asked || strings.HasPrefix(l.mark, "[turn_") {
 			block.holds = append(block.holds, l.holds...)
 		} else {

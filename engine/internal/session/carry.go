@@ -93,20 +93,35 @@ func pictures(calls []*Call) (all []schemas.Message) {
 	return all
 }
 
+// beginningBytes is how much is told of a text that was part of a context which did not fit.
+const beginningBytes = 200
+
+// beginning is what is told of such a text: with all of it no prompt would fit that comes behind it.
+func beginning(text string) string {
+	if len(text) <= beginningBytes {
+		return text
+	}
+	return strings.ToValidUTF8(text[:beginningBytes], "") + "\n(The rest was left out: it did not fit.)"
+}
+
 // carryOver leaves of an unfinished turn what the next prompt's input begins with.
 func (s *State) carryOver(t *Task) {
 	var kept []schemas.Message
 	var lines []string
+	tell := func(text string) string { return text }
+	if r := t.Request; r != nil && r.Failure != nil && r.Failure.Kind == "context" {
+		tell = beginning
+	}
 	for _, m := range s.Context[s.Committed:] {
 		p, ok := m.Payload.(*schemas.Text)
 		if !ok || p.Role != schemas.RoleUser {
 			kept = append(kept, m)
 		} else if inner, ok := unblock(p); ok {
-			lines = append(lines, inner)
+			lines = append(lines, tell(inner))
 		} else if p.Sender == schemas.SenderHarness {
 			kept = append(kept, m)
 		} else {
-			lines = append(lines, entry("user_input", "", p.Text))
+			lines = append(lines, entry("user_input", "", tell(p.Text)))
 		}
 	}
 	if t.Request != nil && !t.Request.folded {

@@ -73,7 +73,7 @@ func (st *step) cools(model string) bool {
 // was aborted, its input refused, or its engines lost.
 func (s *State) giveUp(r *Request) {
 	kind := r.Failure.Kind
-	if s.importing != nil || r.climbs(r.Status, r.Failure) || r.Status == schemas.StopAborted || kind == "input" || kind == "engine" {
+	if s.importing != nil || r.climbs(r.Status, r.Failure) || r.Status == schemas.StopAborted || refusedInput(kind) || kind == "engine" {
 		return
 	}
 	if s.GivenUp == nil {
@@ -122,9 +122,13 @@ func (st *step) goOn(end *schemas.RequestEnd, asked time.Duration) {
 // climbs reports that the route of a request that ended like this has another attempt for it. What an
 // adapter refused before it sent a byte fails the same way again.
 func (r *Request) climbs(status schemas.StopReason, failure *schemas.ErrorInfo) bool {
-	hopeless := status == schemas.StopAuth || status == schemas.StopAborted || failure.Kind == "input"
+	hopeless := status == schemas.StopAuth || status == schemas.StopAborted || refusedInput(failure.Kind)
 	return r.Moved || !hopeless && r.Tries < maxAttempts
 }
+
+// refusedInput reports that a failure of the kind is one of what was asked: it is none of the model's, and
+// comes again if it is asked again.
+func refusedInput(kind string) bool { return kind == "input" || kind == "context" }
 
 // afterFailure is the route that follows where the request's has no attempt left; empty if none does.
 func (st *step) afterFailure(status schemas.StopReason) string {

@@ -65,6 +65,13 @@ func TestRoutes(t *testing.T) {
 		"so does input that its adapter can't send": {
 			routed(t).refuse("input"), []string{"end failed 1 0 pro/small", "begin 2 pro/small", "-> model 2 pro/small"},
 		},
+		"and a context that its window does not hold": {
+			routed(t).refuse("context"), []string{"end failed 1 0 pro/small", "begin 2 pro/small", "-> model 2 pro/small"},
+		},
+		"which says nothing of the first": {
+			routed(t).refuse("context").ended(schemas.StopCompleted).task(),
+			[]string{"outcome applied", `text "go"`, "begin 1", "-> answer", "-> model 1"},
+		},
 		"other failures do not": {
 			routed(t).refuse("engine"), []string{"end failed 1 2000", "-> wait 2s"},
 		},

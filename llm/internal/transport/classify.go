@@ -130,6 +130,7 @@ func (c *Client) Refused(status int, d Detail) llm.Outcome {
 		o, what = c.end(schemas.StopAuth, false, nil, ""), "the provider does not accept the credentials"
 	case classContext:
 		o, what = c.Unservable(""), "the request is longer than the model takes"
+		o.Error.Kind = llm.KindContext
 	case classModel:
 		o, what = c.Unservable(""), "the provider has no such model or address"
 	case classRefused:
