@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,9 +10,48 @@ import (
 
 	"braid/bus"
 	"braid/client"
+	"braid/schemas"
 )
 
-// This file is "braid models" and "braid tools": what there is to run on, and with.
+// This file is "braid agents", "braid models" and "braid tools": what there is to run, on what, and with
+// what.
+
+func agentsCommand() *cobra.Command {
+	var json bool
+	cmd := onPlace(&cobra.Command{
+		Use:   "agents",
+		Short: "List the agents that sessions can run",
+		Long: "Lists the project's agents, by name: the model they run on, who decides on their tool calls, and the\n" +
+			"tools they may use (all, if none are named). They come from configuration files and the HTTP API.",
+		Example: "  braid agents\n  braid chat --agent reviewer",
+		Args:    cobra.NoArgs,
+	}, func(cmd *cobra.Command, c *client.Client, _ []string) error {
+		agents, err := c.Agents(cmd.Context())
+		if err != nil {
+			return err
+		}
+		rows := newTable("AGENT", "MODEL", "APPROVAL", "TOOLS")
+		for _, a := range agents {
+			if json {
+				if err := printObject(cmd.OutOrStdout(), a); err != nil {
+					return err
+				}
+				continue
+			}
+			tools := strings.Join(a.Tools, " ")
+			if a.Tools == nil {
+				tools = "all"
+			}
+			rows.row(a.Name, a.Model, cmp.Or(string(a.ApprovalMode), string(schemas.ApproveReadOnly)), shorten(tools, 80))
+		}
+		if json {
+			return nil
+		}
+		return rows.print(cmd.OutOrStdout())
+	})
+	cmd.Flags().BoolVar(&json, "json", false, "print one JSON object a line")
+	return cmd
+}
 
 func modelsCommand() *cobra.Command {
 	var json bool

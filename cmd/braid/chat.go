@@ -66,10 +66,8 @@ func (o *chatOptions) run(cmd *cobra.Command) (err error) {
 	}
 	keyboard := openKeyboard(cmd.InOrStdin(), echoOf(cmd))
 	defer keyboard.close()
-	if keyboard.interactive() { // who takes signals
-		var cancel context.CancelFunc
-		ctx, cancel = cli.WithoutSignals(ctx)
-		defer cancel()
+	if keyboard.interactive() { // it takes signals
+		ctx = cli.WithoutSignals(ctx)
 	}
 	t := &talk{session: session, keyboard: keyboard, show: newRenderer(cmd.OutOrStdout(), o.json), notes: newScreen(cmd.ErrOrStderr())}
 	t.show.most = shownLines

@@ -10,6 +10,7 @@ import (
 
 	"braid/client"
 	"braid/internal/cli"
+	"braid/schemas"
 )
 
 // This file is what shells complete besides commands and flags. Names come from the server, if one is
@@ -33,6 +34,11 @@ func words(choice ...string) completer {
 	return func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 		return choice, cobra.ShellCompDirectiveNoFileComp
 	}
+}
+
+// approvalModes completes to who may decide on tool calls.
+func approvalModes(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+	return words(string(schemas.ApproveReadOnly), string(schemas.ApproveAsk), string(schemas.ApproveAll), string(schemas.ApproveNone))(cmd, args, typed)
 }
 
 // firstArgument has only the first argument completed.
@@ -86,6 +92,19 @@ func modelNames(cmd *cobra.Command, args []string, typed string) ([]string, cobr
 		}
 		for _, m := range list.Models {
 			names = append(names, m.Name)
+		}
+		return names
+	})(cmd, args, typed)
+}
+
+func agentNames(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+	return fromServer(func(ctx context.Context, c *client.Client) (names []string) {
+		agents, err := c.Agents(ctx)
+		if err != nil {
+			return nil
+		}
+		for _, a := range agents {
+			names = append(names, cobra.CompletionWithDesc(a.Name, a.Model))
 		}
 		return names
 	})(cmd, args, typed)

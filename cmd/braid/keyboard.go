@@ -156,7 +156,7 @@ func (k *keyboard) edit(ctx context.Context, prompt string) (_ string, err error
 	if err != nil {
 		return "", fmt.Errorf("prepare the terminal: %w", err)
 	}
-	editor := term.NewTerminal(&keys{ctx, k}, prompt)
+	editor := term.NewTerminal(&keys{k, func() error { return k.more(ctx) }}, prompt)
 	if k.history != nil {
 		editor.History = k.history
 	}
@@ -188,14 +188,14 @@ const interruptKey = 3
 
 // keys is the terminal as an editor of one line sees it.
 type keys struct {
-	ctx context.Context
-	k   *keyboard
+	k    *keyboard
+	more func() error // waits until there is more to take
 }
 
 // Read gives what is typed, a line at most: the next one is for the next editor. Ctrl-C is errInterrupted.
 func (r *keys) Read(p []byte) (int, error) {
 	if len(r.k.left) == 0 {
-		if err := r.k.more(r.ctx); err != nil {
+		if err := r.more(); err != nil {
 			return 0, err
 		}
 	}

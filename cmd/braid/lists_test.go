@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"net"
 	"strings"
 	"testing"
@@ -77,6 +78,11 @@ func TestCompletion(t *testing.T) {
 	b := newBusySession(t)
 	b.await("it waits", func(s shown) bool { return len(s.Pending) > 0 }) // lists may be a moment behind
 	t.Setenv("BRAID_SERVER", b.url)
+	c := (&serverFlags{url: b.url}).client()
+	defer c.Close()
+	if err := c.PutAgent(context.Background(), schemas.Agent{Name: "helper", Model: "shell/demo"}); err != nil {
+		t.Fatal(err)
+	}
 	for _, test := range []struct {
 		why  string
 		args []string
@@ -88,6 +94,8 @@ func TestCompletion(t *testing.T) {
 		{"the session of a decision", []string{"approve", ""}, "s\twaiting"},
 		{"the call of a decision", []string{"deny", "s", ""}, "\texec_command {"},
 		{"a model of the server", []string{"sessions", "--model", ""}, "shell/demo\n"},
+		{"an agent of the server", []string{"chat", "--agent", ""}, "helper\tshell/demo\n"},
+		{"who decides", []string{"run", "--approve", ""}, "always-ask\nallow-all\n"},
 		{"a choice that is fixed", []string{"sessions", "--state", ""}, "idle\nrunning\nwaiting\n"},
 	} {
 		if out := ok(t, append([]string{"__complete"}, test.args...)...); !strings.Contains(out, test.want) {

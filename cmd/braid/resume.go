@@ -55,7 +55,6 @@ func (t *talk) recent(ctx context.Context) (recent []schemas.Message, earlier in
 			if tasks = append(tasks, nil); len(tasks) > recentTasks {
 				tasks, earlier = tasks[1:], earlier+1
 			}
-			ended = false
 		}
 		last := len(tasks) - 1
 		tasks[last] = append(tasks[last], m.Message)

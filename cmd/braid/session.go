@@ -48,9 +48,10 @@ func (o *sessionOptions) registerSession(flags *pflag.FlagSet) {
 // completeSession has shells complete those flags.
 func completeSession(cmd *cobra.Command) {
 	completeFlag(cmd, "session", sessionIDs)
+	completeFlag(cmd, "agent", agentNames)
 	completeFlag(cmd, "model", modelNames)
 	completeFlag(cmd, "fallback", modelNames)
-	completeFlag(cmd, "approve", words("read-only", "always-ask", "allow-all", "deny-all"))
+	completeFlag(cmd, "approve", approvalModes)
 }
 
 // checkSession checks what the flags say of the session.

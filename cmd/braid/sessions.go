@@ -49,6 +49,7 @@ func sessionsCommand() *cobra.Command {
 	flags.BoolVar(&json, "json", false, "print one JSON object a line")
 	cli.OnlyTyped(flags, "state", "agent", "model", "since", "limit")
 	completeFlag(cmd, "state", words("idle", "running", "waiting"))
+	completeFlag(cmd, "agent", agentNames)
 	completeFlag(cmd, "model", modelNames)
 	cmd.AddCommand(showSessionCommand(), abortCommand(), deleteCommand())
 	return cmd

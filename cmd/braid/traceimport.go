@@ -51,6 +51,9 @@ func traceImportCommand() *cobra.Command {
 	}
 	cli.Configure(cmd, cli.SectionRun)
 	o.register(flags)
+	completeFlag(cmd, "agent", agentNames)
+	completeFlag(cmd, "model", modelNames)
+	completeFlag(cmd, "approve", approvalModes)
 	return cmd
 }
 

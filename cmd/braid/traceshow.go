@@ -53,7 +53,7 @@ func (s *traceSource) read(ctx context.Context, id string, take func(io.Reader) 
 	var export sync.WaitGroup
 	export.Go(func() { in.CloseWithError(s.export(ctx, id, in)) })
 	err := take(trace)
-	trace.Close()
+	_ = trace.Close() // which ends an export that is not wanted any more, and can't fail
 	export.Wait()
 	return err
 }

@@ -131,8 +131,7 @@ func TestExecuteUnknownSubcommand(t *testing.T) {
 func TestWithoutSignals(t *testing.T) {
 	parent, stop := OnSignal(context.Background())
 	defer stop()
-	ctx, cancel := WithoutSignals(parent)
-	defer cancel()
+	ctx := WithoutSignals(parent)
 	if err := syscall.Kill(syscall.Getpid(), syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
@@ -140,18 +139,10 @@ func TestWithoutSignals(t *testing.T) {
 	if ctx.Err() != nil {
 		t.Error("a signal ended it")
 	}
-	for why, end := range map[string]func() (context.Context, context.CancelFunc){
-		"its parent is cancelled": func() (context.Context, context.CancelFunc) { return context.WithCancel(context.Background()) },
-		"its parent's time is up": func() (context.Context, context.CancelFunc) { return context.WithTimeout(context.Background(), 0) },
-	} {
-		parent, stop := end()
-		ctx, cancel := WithoutSignals(parent)
-		stop()
-		<-ctx.Done() // or the test never ends
-		if ctx.Err() == nil {
-			t.Error(why)
-		}
-		cancel()
+	cancelled, cancel := context.WithCancel(context.Background())
+	cancel()
+	if WithoutSignals(cancelled).Err() == nil {
+		t.Error("it goes on though its parent, which is nobody's of signals, has ended")
 	}
 }
 

@@ -80,20 +80,19 @@ func atField(err error) error {
 // finish what it is at. A second one finds no handler any more and ends the process at once. stop
 // gives up listening; call it when the process is done.
 func OnSignal(parent context.Context) (ctx context.Context, stop context.CancelFunc) {
-	ctx, stop = signal.NotifyContext(parent, os.Interrupt, syscall.SIGTERM)
+	ctx, stop = signal.NotifyContext(context.WithValue(parent, withoutSignals{}, parent), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
 	return ctx, stop
 }
 
-// WithoutSignals returns a context that ends when parent does, unless that is by a signal of
-// [OnSignal]: it is for who takes signals himself. cancel releases it.
-func WithoutSignals(parent context.Context) (ctx context.Context, cancel context.CancelFunc) {
-	ctx, end := context.WithCancelCause(context.WithoutCancel(parent))
-	stop := context.AfterFunc(parent, func() {
-		// A signal ends a context with a cause of its own that only counts as Canceled.
-		if cause := context.Cause(parent); cause == context.Canceled || !errors.Is(cause, context.Canceled) {
-			end(cause)
-		}
-	})
-	return ctx, func() { stop(); end(nil) }
+// withoutSignals is the key of the context that [OnSignal] was given.
+type withoutSignals struct{}
+
+// WithoutSignals returns the context that [OnSignal] was given, which no signal ends: for who takes
+// signals himself. It is ctx if that did not come from there.
+func WithoutSignals(ctx context.Context) context.Context {
+	if parent, ok := ctx.Value(withoutSignals{}).(context.Context); ok {
+		return parent
+	}
+	return ctx
 }
