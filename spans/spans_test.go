@@ -189,7 +189,7 @@ func tree(spans tracetest.SpanStubs) string {
 			for _, key := range []string{"braid.status", "braid.cause", "braid.attempt", "error.type", "gen_ai.usage.input_tokens", "gen_ai.usage.output_tokens", "gen_ai.usage.cache_read.input_tokens", "braid.turns"} {
 				for _, a := range s.Attributes {
 					if string(a.Key) == key {
-						fmt.Fprintf(&b, " %s=%s", key[strings.LastIndex(key, ".")+1:], a.Value.Emit())
+						fmt.Fprintf(&b, " %s=%s", key[strings.LastIndex(key, ".")+1:], a.Value.String())
 					}
 				}
 			}

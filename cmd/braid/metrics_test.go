@@ -84,7 +84,7 @@ func awaitSeries(t *testing.T, url, series string) {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		response, err := http.Get(url) //nolint:noctx // the test's own server
+		response, err := http.Get(url)
 		if err != nil {
 			t.Fatal(err)
 		}

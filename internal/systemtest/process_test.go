@@ -137,6 +137,7 @@ type logLine struct {
 	Message    string `json:"message"`
 	Engine     string `json:"engine"`
 	Toolrunner string `json:"toolrunner"`
+	Address    string `json:"address"`
 	text       string
 }
 

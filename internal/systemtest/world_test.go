@@ -23,9 +23,10 @@ const (
 // layout says what a world is made of.
 type layout struct {
 	engines, toolrunners int
-	cluster              bool   // a broker of three nodes
-	scripts              string // directory of the models' scripts; default testdata/scripts
-	store, traces        string // sizes of disks of their own for the broker, and for each engine
+	cluster              bool     // a broker of three nodes
+	scripts              string   // directory of the models' scripts; default testdata/scripts
+	store, traces        string   // sizes of disks of their own for the broker, and for each engine
+	flags                []string // of each process, besides its own
 	prepare              func(*rand.Rand)
 }
 
@@ -87,6 +88,7 @@ func newWorld(t *testing.T, l layout) *world {
 	w.gateway = newProcess(t, "gateway", "gateway", "--nats", w.url, "--listen", "127.0.0.1:0", "--log-level", "debug")
 	w.gateway.env = []string{"BRAID_TOKEN=" + token}
 	for _, p := range append(append([]*process{w.gateway}, w.engines...), w.toolrunners...) {
+		p.args = append(p.args, l.flags...)
 		p.start()
 	}
 	w.api = newAPI(t, w.awaitGateway(), token)
