@@ -71,6 +71,60 @@ func TestKeysAreEnough(t *testing.T) {
 	b.noProblems()
 }
 
+// Tab reaches whatever can be used, in the order of the page, and shows where it is.
+func TestTabReachesEverything(t *testing.T) {
+	w := newWorld(t, map[string]string{"tour": tour})
+	b := startBrowser(t)
+	p := b.tab()
+	for _, gate := range []string{"thought", "said", "wrote"} {
+		w.release("tour", gate)
+	}
+	w.enter(p)
+	w.begin(p, "tour", "What time is it?")
+	p.see(".question", "May it run work?")
+	p.eval(`
+		document.activeElement.blur();
+		window.wanted = [...document.querySelectorAll("a[href], button, input, select, textarea, summary, [tabindex='0']")].filter((n) => n.checkVisibility());
+		window.reached = [];`, nil)
+	p.do("Page.bringToFront", nil, nil)
+	for range 60 {
+		p.press("Tab")
+		p.eval(`reached.push(document.activeElement)`, nil)
+	}
+	var faults []string
+	p.eval(`(() => {
+		const name = (n) => n.localName + "." + n.className + " " + n.textContent.slice(0, 20);
+		const faults = wanted.filter((n) => !reached.includes(n)).map((n) => name(n) + " is not reached");
+		const first = reached.slice(reached.indexOf(wanted[0]));
+		const round = first.slice(0, first.lastIndexOf(wanted[0]) > 0 ? first.indexOf(wanted[0], 1) : first.length).filter((n) => wanted.includes(n));
+		if (round.some((n, i) => i > 0 && wanted.indexOf(n) < wanted.indexOf(round[i - 1]))) faults.push("the order is " + round.map(name));
+		for (const n of wanted) {
+			n.focus({focusVisible: true});
+			const ring = getComputedStyle(n).outlineStyle !== "none" || n.id === "say";
+			if (!ring) faults.push(name(n) + " does not show the focus");
+		}
+		return faults;
+	})()`, &faults)
+	for _, fault := range faults {
+		t.Error(fault)
+	}
+	b.noProblems()
+}
+
+// Who asks for less motion gets none.
+func TestReducedMotion(t *testing.T) {
+	w := newWorld(t, map[string]string{"states": states})
+	b := startBrowser(t)
+	p := b.tab()
+	w.enter(p)
+	w.begin(p, "states", "please hang")
+	p.see(".text.open", "This will take")
+	p.until("something moves", `document.getAnimations().length > 0`)
+	p.do("Emulation.setEmulatedMedia", object{"features": []object{{"name": "prefers-reduced-motion", "value": "reduce"}}}, nil)
+	p.until("nothing moves", `document.getAnimations().length === 0`)
+	b.noProblems()
+}
+
 // tabTo presses Tab until an element with the text has the focus.
 func tabTo(p *tab, text string) {
 	p.t.Helper()

@@ -76,6 +76,24 @@ func TestWindowsShareTheNews(t *testing.T) {
 	b.noProblems()
 }
 
+// A tab in the background still counts what waits: that is when somebody has to be told.
+func TestATabInTheBackgroundCountsWhatWaits(t *testing.T) {
+	w := newWorld(t, map[string]string{"tour": tour})
+	b := startBrowser(t)
+	p := b.tab()
+	w.enter(p)
+	p.see("#sessions-note", "No sessions yet.")
+	b.tabInFront()
+	p.until("it is hidden", `document.hidden`)
+	p.eval(`new Promise((resolve) => setTimeout(resolve, 4000))`, nil) // longer than a page that is hidden keeps other streams
+	for _, gate := range []string{"thought", "said", "wrote", "answered"} {
+		w.release("tour", gate)
+	}
+	w.elsewhere("s", "tour", "What time is it?")
+	p.until("the title counts it", `document.title === "(1) Braid"`)
+	b.noProblems()
+}
+
 // A list that could not be followed is read again.
 func TestTheListAfterAnotherGateway(t *testing.T) {
 	w := newWorld(t, map[string]string{"states": states})

@@ -102,6 +102,24 @@ func TestPromptsWhileATaskRuns(t *testing.T) {
 	b.noProblems()
 }
 
+// What waits is shown wherever the session is, whoever gave it or took it back.
+func TestAQueueThatOthersFill(t *testing.T) {
+	w := newWorld(t, map[string]string{"states": states})
+	b := startBrowser(t)
+	p, other := b.tab(), b.tab()
+	w.enter(p)
+	w.elsewhere("s", "states", "please hang")
+	p.click("#sessions a", "please hang")
+	p.see(".text.open", "This will take")
+	w.enter(other)
+	other.click("#sessions a", "please hang")
+	w.must("POST", "/v1/sessions/s/tasks", `{"prompt":"from elsewhere","when_busy":"queue"}`)
+	p.see(".queue li", "from elsewhere")
+	other.click(".queue button", "Take back")
+	p.until("nothing waits", `document.querySelector(".queue").hidden`)
+	b.noProblems()
+}
+
 // Words are words, whoever says them.
 func TestNothingSaidBecomesMarkup(t *testing.T) {
 	w := newWorld(t, map[string]string{"states": states})

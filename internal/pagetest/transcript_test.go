@@ -101,6 +101,8 @@ func TestMarkdown(t *testing.T) {
 		{"a heading is below those of the page", "# One\ntext", "<h3>One</h3><p>text</p>"},
 		{"lists", "- a\n- b\n\n1. c\n2. d", "<ul><li>a</li><li>b</li></ul><ol><li>c</li><li>d</li></ol>"},
 		{"a list that goes on elsewhere", "3. c", `<ol start="3"><li>c</li></ol>`},
+		{"lists in lists", "1. a\n   - b\n     - c\n   - d\n2. e", "<ol><li>a<ul><li>b<ul><li>c</li></ul></li><li>d</li></ul></li><li>e</li></ol>"},
+		{"a list that begins further in", "  - a\n- b", "<ul><li>a</li><li>b</li></ul>"},
 		{"an item over two lines", "- a\n  b", "<ul><li>a\nb</li></ul>"},
 		{"code that is not closed yet", "```go\nx := 1", `<pre class="code" tabindex="0" aria-label="Code, go"><code>x := 1</code></pre>`},
 		{"stars in code are stars", "`**a**` **b**", "<p><code>**a**</code> <strong>b</strong></p>"},

@@ -12,8 +12,8 @@ import { newSession } from "./start.js";
 import { keepToken, token } from "./token.js";
 
 const main = document.getElementById("main");
-const sessions = new Sessions();
 let shown; // the session that is open
+const sessions = new Sessions((session) => shown?.told(session));
 
 function leave() {
   shown?.close();

@@ -35,14 +35,18 @@ export function entitle(change) {
   document.title = `${waiting > 0 ? `(${waiting}) ` : ""}${subject ? `${subject} – ` : ""}Braid`;
 }
 
-/** Shows that something went wrong, until it is dismissed or some time has passed. */
+const mostToasts = 3;
+
+/** Shows that something went wrong, until it is dismissed or too much else went wrong. */
 export function complain(error) {
-  const text = error instanceof Error ? error.message : String(error);
+  const said = error instanceof Error ? error.message : String(error);
+  const text = said.charAt(0).toUpperCase() + said.slice(1);
   const dismiss = () => toast.remove();
   const toast = el("div", { class: "toast" }, el("p", {}, text),
     el("button", { type: "button", class: "quiet", "aria-label": "Dismiss", onclick: dismiss }, "Close"));
-  document.getElementById("toasts").append(toast);
-  setTimeout(dismiss, 12_000);
+  const toasts = document.getElementById("toasts");
+  toasts.append(toast);
+  if (toasts.children.length > mostToasts) toasts.firstElementChild.remove();
 }
 
 /** Runs what a person asked for; a button is out of use meanwhile, and a failure is shown. */

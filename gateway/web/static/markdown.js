@@ -32,7 +32,7 @@ export function blocks(text) {
     } else if (item) {
       const ordered = /\d/.test(item[2]);
       if (block?.type !== "list" || (item[1] === "" && block.ordered !== ordered)) begin("list", { ordered, start: parseInt(item[2], 10) || 1 });
-      block.lines.push({ depth: Math.min(4, item[1].replaceAll("\t", "  ").length >> 1), text: item[3] });
+      block.lines.push({ depth: Math.min(deepest, item[1].replaceAll("\t", "    ").length >> 1), ordered, start: parseInt(item[2], 10) || 1, text: item[3] });
     } else if (block?.type === "list") block.lines.at(-1).text += `\n${line.trim()}`;
     else if (line.startsWith(">")) {
       if (block?.type !== "quote") begin("quote");
@@ -75,9 +75,7 @@ function render(block, depth) {
       return el("pre", { class: "code", tabindex: "0", "aria-label": block.language ? `Code, ${block.language}` : "Code" }, el("code", {}, block.lines.join("\n")));
     case "heading": return el(`h${Math.min(6, block.level + 2)}`, {}, ...inline(block.lines[0]));
     case "rule": return el("hr");
-    case "list":
-      return el(block.ordered ? "ol" : "ul", { start: block.ordered && block.start !== 1 && String(block.start) },
-        ...block.lines.map((item) => el("li", { class: item.depth > 0 && `depth-${item.depth}` }, ...inline(item.text))));
+    case "list": return list(block.lines);
     case "quote": {
       const quote = el("blockquote");
       show(quote, block.lines.join("\n"), depth + 1);
@@ -86,6 +84,17 @@ function render(block, depth) {
     case "table": return table(block.lines);
   }
   return el("p", {}, ...inline(block.lines.join("\n")));
+}
+
+/** Items as a list; those that are further in stand in a list of their own, in the item before them. */
+function list(items) {
+  const [{ ordered, start, depth }] = items;
+  const node = el(ordered ? "ol" : "ul", { start: ordered && start !== 1 && String(start) });
+  for (let i = 0, end; i < items.length; i = end) {
+    for (end = i + 1; items[end]?.depth > depth;) end++;
+    node.append(el("li", {}, ...inline(items[i].text), end > i + 1 && list(items.slice(i + 1, end))));
+  }
+  return node;
 }
 
 function table(lines) {

@@ -50,7 +50,7 @@ export class Session {
         el("div", { class: "facts" }, this.#state, this.#used, this.#about, this.#mode)),
       this.#banner, el("div", { class: "room" }, this.#log, this.#latest), this.#composer.node, this.#details.node, this.#waterfall.node);
     this.#idle(true);
-    this.#say("Loading…");
+    this.#say("Loading…", true);
   }
 
   /** Shows the session until close. */
@@ -65,14 +65,20 @@ export class Session {
     }
   }
 
+  /** Takes news of a session, of this one or another. */
+  told(session) {
+    if (session.id === this.#id && this.#transcript && !this.#leave.signal.aborted) this.#show(session);
+  }
+
   close() {
     this.#leave.abort();
     this.#details.close();
     this.#waterfall.close();
   }
 
-  #say(text) {
+  #say(text, calm = false) {
     setText(this.#banner, text);
+    this.#banner.classList.toggle("calm", calm);
     this.#banner.hidden = text === "";
   }
 
@@ -160,21 +166,20 @@ export class Session {
     this.#state.hidden = false;
   }
 
-  /** Says what those who can't see the page should hear, and looks up what the stream has not. */
+  /** Says what those who can't see the page should hear, and has the waterfall grow. */
   #noteworthy(p) {
     if (p.type === "approval_request") announce(`A decision is needed: ${p.name}`);
     if (p.type === "text" && p.role === "assistant") announce(headline(p.text, 400));
     if (p.type === "task_end") announce(p.status === "completed" ? "The task is completed" : `The task ended: ${p.status}`);
-    if (["task_end", "request_begin", "session_changed"].includes(p.type) || (p.type === "text" && p.role === "user")) this.#describe();
     if (["task_end", "request_end", "tool_call_output"].includes(p.type)) this.#waterfall.refresh();
   }
 
-  /** Reads the session's summary: title, mode, what waits. */
+  /** Reads the session's summary, for who has just changed it: news of it may take a moment. */
   async #describe() {
     try {
       this.#show((await ask(sessionPath(this.#id), this.#leave.signal)).session);
     } catch {
-      // The next event asks again.
+      // News of the session comes anyway.
     }
   }
 

@@ -13,13 +13,16 @@ export class Sessions {
   #older = document.getElementById("older");
   #rows = new Map(); // by id
   #buttons = new Map(); // by kind
-  #roster = new Roster((session) => this.#show(session));
+  #roster = new Roster((session) => { this.#show(session); if (session) this.#told(session); });
+  #told;
   #leave; // ends the following
   #only = ""; // the kind that is shown
   #waiting = new Set(); // those that did at the last look
   #current = "";
 
-  constructor() {
+  /** told is called with each session that is another one than before. */
+  constructor(told) {
+    this.#told = told;
     for (const [kind, name] of Object.entries({ "": "All", ...kinds })) {
       const count = el("span", { class: "count" });
       const button = el("button", { type: "button", class: "chip", "data-kind": kind, onclick: () => this.#choose(kind) }, name, count);

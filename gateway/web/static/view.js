@@ -12,12 +12,14 @@ export class View {
   #dirty = new Set();
   #frame = 0;
   #stays = true; // the end is seen, and is to stay so
+  #height = 0; // of what was seen then
 
   /** on has what buttons do: waterfall(task), retryNow(). */
   constructor(root, on) {
     this.#root = root;
     this.#on = on;
-    root.addEventListener("scroll", () => { this.#stays = atEnd(root); }, { passive: true });
+    // Less room, or more, is nobody's scrolling.
+    root.addEventListener("scroll", () => { if (root.clientHeight === this.#height) this.#stays = atEnd(root); }, { passive: true });
     new ResizeObserver(() => this.#stay()).observe(root);
   }
 
@@ -44,6 +46,7 @@ export class View {
   }
 
   #stay() {
+    this.#height = this.#root.clientHeight;
     if (this.#stays) toEnd(this.#root);
   }
 
