@@ -98,6 +98,8 @@ func (b *busySession) refused(code schemas.Code, method, path string, body any) 
 // A busy session refuses a prompt, or has it wait, be seen and be taken back, as its sender says.
 func TestPromptsForABusySession(t *testing.T) {
 	b := newBusySession(t)
+	// What steers a task before its first request joins that: the model would answer it, and ask for nothing.
+	b.await("a question", func(s shown) bool { return len(s.Pending) == 1 })
 	b.refused(schemas.CodeTaskInProgress, http.MethodPost, b.path+"/tasks", map[string]any{"prompt": "now"})
 	b.refused(schemas.CodeInvalid, http.MethodPost, b.path+"/tasks", map[string]any{"prompt": "now", "when_busy": "hurry"})
 	b.refused(schemas.CodeInvalid, http.MethodPost, b.path+"/tasks?wait=1h", map[string]any{"prompt": "now"})
