@@ -187,6 +187,9 @@ func TestFollowHoleThatCannotBeFilled(t *testing.T) {
 		t.Errorf("gap %+v, lost %d", gap, lost.Sequence)
 	}
 	expectWords(t, f, "two")
+	if got := c.Stats().GapsLost; got != 1 {
+		t.Errorf("%d lost gaps are counted", got)
+	}
 	appendMessages(t, o, schemas.New(testNow, schemas.TextFragment(schemas.PhaseStart, "")), delta("new"))
 	expectWords(t, f, "~ ~new")
 }

@@ -343,9 +343,8 @@ func (f *Follower) fill(ctx context.Context, sequence uint64) error {
 	f.wanted = max(f.wanted, sequence)
 	if f.reading == nil {
 		f.missing = sequence
-		return nil
 	}
-	f.c.gaps.mended.Add(1)
+	f.countMended()
 	return nil
 }
 
@@ -373,6 +372,7 @@ func (f *Follower) check(ctx context.Context) error {
 	}
 	f.suspect = 0
 	f.read(ends)
+	f.countMended()
 	return nil
 }
 

@@ -23,3 +23,10 @@ func (c *Conn) Stats() Stats {
 		GapsMended: c.gaps.mended.Load(), GapsLost: c.gaps.lost.Load(), Resyncs: c.gaps.resyncs.Load(),
 	}
 }
+
+// countMended counts what is being read as a gap that the feed has left, if there is anything to read.
+func (f *Follower) countMended() {
+	if f.reading != nil {
+		f.c.gaps.mended.Add(1)
+	}
+}
