@@ -98,6 +98,9 @@ func TestChatResumes(t *testing.T) {
 	s.see("joined: exit code 0")
 	s.see("> ")
 	s.hit("several\nlines" + enter) // as two prompts, since they are not pasted at once
+	s.see("several")
+	s.see("I am a demonstration")
+	s.see("> lines")
 	s.see("I am a demonstration")
 	s.see("> ")
 	s.hit("\x1b[200~$ echo pasted\n$ echo at once\x1b[201~" + enter)
