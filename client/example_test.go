@@ -52,7 +52,8 @@ func ExampleSession_Turns() {
 	defer stop()
 	ctx := context.Background()
 
-	c := client.New(client.NATS(braid.conn, project)) // without a gateway
+	c := client.New(client.HTTP(braid.url, token))
+	defer c.Close()
 	s, err := c.Create(ctx, client.CreateOptions{CreateBody: schemas.CreateBody{
 		Model: "shell/demo", ApprovalMode: schemas.ApproveAsk,
 	}})
@@ -118,4 +119,141 @@ func ExampleKey() {
 	// order-17 completed <nil>
 	// order-17 completed <nil>
 	// 1 <nil>
+}
+
+// A program that was restarted goes on watching from the cursor it kept: what it has does not come
+// again, and nothing is left out.
+func ExampleSession_Stream() {
+	braid, stop := exampleWorld()
+	defer stop()
+	ctx := context.Background()
+
+	c := client.New(client.HTTP(braid.url, token))
+	defer c.Close()
+	s, err := c.Create(ctx, client.CreateOptions{ID: "room-4", CreateBody: schemas.CreateBody{Model: "shell/demo"}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	task, err := s.Start(ctx, client.Prompt("hello"))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	// program takes what comes until it is enough, and returns where it is: what it has to keep.
+	program := func(c *client.Client, after string, enough schemas.Kind) (cursor string) {
+		for event, err := range c.Session("room-4").Stream(ctx, client.WatchOptions{After: after}) {
+			if err != nil {
+				fmt.Println(err)
+				return cursor
+			}
+			m, ok := event.(client.Message)
+			if !ok || m.Partial() { // what is being said now: it comes whole as well
+				continue
+			}
+			cursor = m.Cursor
+			if fmt.Println(m.Kind()); m.Kind() == enough {
+				return cursor
+			}
+		}
+		return cursor
+	}
+	kept := program(c, task.Cursor, schemas.KindText)
+
+	again := client.New(client.HTTP(braid.url, token)) // another process, another gateway
+	defer again.Close()
+	program(again, kept, schemas.KindTaskEnd)
+	// Output:
+	// tool_list_ready
+	// request_begin
+	// text
+	// token_usage
+	// request_end
+	// task_end
+}
+
+// Without a gateway: whoever reaches the broker runs the same sessions, with the same cursors and keys.
+func ExampleNATS() {
+	braid, stop := exampleWorld() // braid.conn is what bus.Connect(ctx, bus.Options{URL: ...}) returns
+	defer stop()
+	ctx := context.Background()
+
+	c := client.New(client.NATS(braid.conn, project))
+	s, err := c.Create(ctx, client.CreateOptions{CreateBody: schemas.CreateBody{
+		Model: "shell/demo", ApprovalMode: schemas.ApproveAll,
+	}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	result, err := s.Run(ctx, client.Prompt("$ echo hello"))
+	fmt.Println(result.Status, result.Turns, err)
+	// Output: completed 2 <nil>
+}
+
+// An agent is a name for what sessions run on.
+func ExampleClient_PutAgent() {
+	braid, stop := exampleWorld()
+	defer stop()
+	ctx := context.Background()
+
+	c := client.New(client.HTTP(braid.url, token))
+	defer c.Close()
+	err := c.PutAgent(ctx, schemas.Agent{
+		Name: "reader", Model: "shell/demo", SystemPrompt: "You read. You change nothing.", ApprovalMode: schemas.ApproveNone,
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	s, err := c.Create(ctx, client.CreateOptions{CreateBody: schemas.CreateBody{Agent: "reader"}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	info, err := s.Info(ctx)
+	fmt.Println(info.Agent, info.Model, info.ApprovalMode, err)
+	// Output: reader shell/demo deny-all <nil>
+}
+
+// Keep a list of all sessions: make it when watching begins, and have it told of each change.
+func ExampleClient_Events() {
+	braid, stop := exampleWorld()
+	defer stop()
+	ctx := context.Background()
+
+	c := client.New(client.HTTP(braid.url, token))
+	defer c.Close()
+	states := map[string]bus.SessionState{}
+	for event, err := range c.Events(ctx, "") {
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		switch e := event.(type) {
+		case client.Watching: // also after a Missed
+			clear(states)
+			for info, err := range c.Sessions(ctx, client.SessionsOptions{}) {
+				if err != nil {
+					fmt.Println(err)
+					return
+				}
+				states[info.ID] = info.State
+			}
+			fmt.Println(len(states), "sessions")
+			if _, err := c.Create(ctx, client.CreateOptions{ID: "room-4", CreateBody: schemas.CreateBody{Model: "shell/demo"}}); err != nil {
+				fmt.Println(err)
+				return
+			}
+		case client.Changed:
+			states[e.ID] = e.State
+			fmt.Println(e.ID, e.State)
+			return
+		case client.Deleted:
+			delete(states, e.ID)
+		}
+	}
+	// Output:
+	// 0 sessions
+	// room-4 idle
 }
