@@ -43,7 +43,7 @@ func (g *Gateway) agentRoutes() []route {
 			codes:   []schemas.Code{schemas.CodeNotFound},
 		}},
 		{"PUT", "/v1/agents/{name}", g.putAgent, accessToken, operation{
-			id: "putAgent", does: "Stores an agent, in place of one of its name. Sessions that there are keep what they have.", body: document[agentRequest](),
+			id: "putAgent", does: "Stores an agent, in place of one of its name. Sessions that there are keep what they have.", body: document[agentRequest]().like(`{"model":"shell/demo","system_prompt":"You review changes.","tools":["read_*"]}`),
 			replies: []reply{{status: 200, says: "It is stored.", content: document[agentView]()}},
 		}},
 		{"DELETE", "/v1/agents/{name}", g.deleteAgent, accessToken, operation{

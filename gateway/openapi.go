@@ -19,10 +19,18 @@ type object map[string]any
 type apiDocument struct {
 	OpenAPI    string         `json:"openapi"`
 	Info       jsontext.Value `json:"info"`
+	Servers    jsontext.Value `json:"servers"`
+	Tags       jsontext.Value `json:"tags"`
 	Security   jsontext.Value `json:"security"`
 	Paths      jsontext.Value `json:"paths"`
 	Components jsontext.Value `json:"components"`
 }
+
+// apiWords introduce the API.
+const apiWords = "Sessions of agents: what they are asked, and everything that happens in them. " +
+	"A POST, PATCH or DELETE with an Idempotency-Key is safe to repeat. " +
+	"Refusals are all of one shape; what passes by itself says when to try again. " +
+	"What the data of a stream's events is stands under x-events."
 
 // describeAPI writes the OpenAPI document of a table of routes. It is the same, byte by byte,
 // whenever the table is.
@@ -44,12 +52,17 @@ func describeAPI(table []route) ([]byte, error) {
 		item[strings.ToLower(r.method)] = types.resolve(r.describe())
 	}
 	parts := []any{
-		object{"title": "Braid", "version": "v1", "description": "Sessions of agents: what they are asked, and everything that happens in them."},
+		object{
+			"title": "Braid", "version": "v1", "description": apiWords,
+			"license": object{"name": "Apache 2.0", "identifier": "Apache-2.0"},
+		},
+		[]any{object{"url": "/", "description": "The gateway that serves this document."}},
+		apiTags,
 		[]any{object{"token": []any{}}},
 		paths,
 		object{"schemas": types.named, "securitySchemes": object{
-			"token":      object{"type": "http", "scheme": "bearer"},
-			"tokenQuery": object{"type": "apiKey", "in": "query", "name": "token"},
+			"token":      object{"type": "http", "scheme": "bearer", "description": "The gateway's token."},
+			"tokenQuery": object{"type": "apiKey", "in": "query", "name": "token", "description": "The same, on streams alone: a browser's EventSource sends no headers."},
 		}},
 	}
 	values := make([]jsontext.Value, len(parts))
@@ -61,7 +74,7 @@ func describeAPI(table []route) ([]byte, error) {
 			return nil, fmt.Errorf("describe the API: %w", err)
 		}
 	}
-	return schemas.EncodeJSON(apiDocument{"3.1.0", values[0], values[1], values[2], values[3]})
+	return schemas.EncodeJSON(apiDocument{"3.1.0", values[0], values[1], values[2], values[3], values[4], values[5]})
 }
 
 // describe is the route's operation, with types in it that are not resolved.
@@ -73,7 +86,11 @@ func (r route) describe() object {
 	for status, codes := range r.errors() {
 		responses[strconv.Itoa(status)] = describeErrors(codes)
 	}
-	o := object{"operationId": r.id, "summary": r.does, "responses": responses}
+	o := object{"operationId": r.id, "tags": []string{r.tag}, "responses": responses}
+	summary, all := sentences(r.does)
+	if o["summary"] = summary; all != "" {
+		o["description"] = all
+	}
 	if parameters := r.describeParameters(); len(parameters) > 0 {
 		o["parameters"] = parameters
 	}
@@ -121,6 +138,9 @@ func (c content) describe(strict bool) object {
 		default:
 			o["schema"] = c.schema
 		}
+		if c.example != "" {
+			o["example"] = jsontext.Value(c.example)
+		}
 		if c.events != nil {
 			o["x-events"] = c.events
 		}
@@ -133,7 +153,8 @@ func (r route) describeParameters() []any {
 	var all []any
 	for element := range strings.SplitSeq(r.path, "/") {
 		if name, ok := strings.CutPrefix(element, "{"); ok {
-			all = append(all, object{"in": "path", "name": strings.TrimSuffix(name, "}"), "required": true, "schema": nameSchema()})
+			name = strings.TrimSuffix(name, "}")
+			all = append(all, object{"in": "path", "name": name, "required": true, "description": pathWord(name), "schema": nameSchema()})
 		}
 	}
 	for _, p := range r.query { // the token is told by the scheme of security
@@ -152,11 +173,11 @@ func (r route) describeParameters() []any {
 
 // describeErrors is the answer that refuses with one of some codes, all of one status.
 func describeErrors(codes []schemas.Code) object {
-	names := make([]string, len(codes))
+	names, reasons := make([]string, len(codes)), make([]string, len(codes))
 	for i, code := range codes {
-		names[i] = string(code)
+		names[i], reasons[i] = string(code), string(code)+": "+codeWords[code]
 	}
-	o := object{"description": "Refused: " + strings.Join(names, ", ") + ".", "content": object{mediaJSON: object{"schema": object{
+	o := object{"description": strings.Join(reasons, ". ") + ".", "content": object{mediaJSON: object{"example": exampleError(codes[0]), "schema": object{
 		"type": "object", "required": []string{"error"},
 		"properties": object{"error": object{
 			"allOf":      []any{schemaOf[schemas.Error]()},

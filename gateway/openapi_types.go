@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"fmt"
 	"io/fs"
 	"reflect"
@@ -154,7 +155,7 @@ func (t *types) inline(typ reflect.Type) object {
 	for field := range typ.Fields() {
 		name, options, _ := strings.Cut(field.Tag.Get("json"), ",")
 		schema := t.schema(field.Type)
-		if says := field.Tag.Get("doc"); says != "" {
+		if says := cmp.Or(field.Tag.Get("doc"), t.means(name)); says != "" {
 			schema["description"] = says
 		}
 		properties[name] = schema

@@ -15,6 +15,8 @@ type operation struct {
 	// id is what generated clients call it; an operation without one is not described.
 	id   string
 	does string
+	// tag is the group that it stands in.
+	tag string
 	// query are the parameters it takes: any other is refused.
 	query []parameter
 	// resumes is set where the header Last-Event-ID counts.
@@ -47,9 +49,10 @@ type reply struct {
 
 // content is a body. The zero value is none.
 type content struct {
-	media  []string
-	schema object // of JSON
-	events map[string]object
+	media   []string
+	schema  object // of JSON
+	events  map[string]object
+	example string // JSON
 }
 
 // Media types.
@@ -62,6 +65,12 @@ const (
 // document is a body that is the JSON of a T.
 func document[T any]() content {
 	return content{media: []string{mediaJSON}, schema: object{goType: reflect.TypeFor[T]()}}
+}
+
+// like is the body with an example, in JSON.
+func (c content) like(example string) content {
+	c.example = example
+	return c
 }
 
 // eventStream is a body of server-sent events, with what the data of each is. Those without a name

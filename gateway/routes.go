@@ -24,7 +24,10 @@ type handler func(http.ResponseWriter, *http.Request) error
 
 // table lists everything that is served.
 func (g *Gateway) table() []route {
-	return slices.Concat(g.pageRoutes(), g.probeRoutes(), g.sessionRoutes(), g.commandRoutes(), g.historyRoutes(), g.agentRoutes(), g.projectRoutes())
+	return slices.Concat(
+		g.pageRoutes(), tagged(tagProbes, g.probeRoutes()), tagged(tagSessions, g.sessionRoutes()), tagged(tagTasks, g.commandRoutes()),
+		tagged(tagHistory, g.historyRoutes()), tagged(tagAgents, g.agentRoutes()), tagged(tagProject, g.projectRoutes()),
+	)
 }
 
 // pageRoutes are for browsers. The page is no part of the API.
@@ -53,7 +56,7 @@ func (g *Gateway) probeRoutes() []route {
 func (g *Gateway) sessionRoutes() []route {
 	return []route{
 		{"POST", "/v1/sessions", g.createSession, accessToken, operation{
-			id: "createSession", does: "Creates a session.", command: true, body: document[createRequest](),
+			id: "createSession", does: "Creates a session.", command: true, body: document[createRequest]().like(`{"model":"shell/demo","approval_mode":"always-ask","limits":{"max_turns":20}}`),
 			replies: []reply{{status: 201, says: "It is created, or was by the same request before.", content: document[createdView]()}},
 			codes:   []schemas.Code{schemas.CodeUnknownModel, schemas.CodeSessionExists, schemas.CodeDeleted},
 		}},
@@ -98,7 +101,7 @@ func (g *Gateway) sessionRoutes() []route {
 			codes: []schemas.Code{schemas.CodeTaskInProgress},
 		}},
 		{"PATCH", "/v1/sessions/{id}", g.changeSession, accessToken, operation{
-			id: "changeSession", does: "Changes how a session goes on.", command: true, body: document[setRequest](),
+			id: "changeSession", does: "Changes how a session goes on.", command: true, body: document[setRequest]().like(`{"approval_mode":"allow-all"}`),
 			replies: []reply{appliedReply()},
 		}},
 	}
@@ -108,7 +111,7 @@ func (g *Gateway) sessionRoutes() []route {
 func (g *Gateway) commandRoutes() []route {
 	return []route{
 		{"POST", "/v1/sessions/{id}/tasks", g.startTask, accessToken, operation{
-			id: "startTask", does: "Starts a task, or has it wait as when_busy says.", command: true, body: document[schemas.TaskBody](),
+			id: "startTask", does: "Starts a task, or has it wait as when_busy says.", command: true, body: document[schemas.TaskBody]().like(`{"prompt":"Which files are there?","when_busy":"queue"}`),
 			query: []parameter{{"wait", "Seconds that the answer may wait for the task's end.", numberSchema(0, int(maxWait.Seconds()))}},
 			replies: []reply{
 				{status: 202, says: "It is taken. command_id is the task's id; watch from cursor.", content: document[accepted]()},
@@ -122,22 +125,22 @@ func (g *Gateway) commandRoutes() []route {
 			codes:   []schemas.Code{schemas.CodeNotPending},
 		}},
 		{"POST", "/v1/sessions/{id}/steer", g.steer, accessToken, operation{
-			id: "steer", does: "Adds a prompt to the running task.", command: true, body: document[steerRequest](),
+			id: "steer", does: "Adds a prompt to the running task.", command: true, body: document[steerRequest]().like(`{"prompt":"Leave the tests alone."}`),
 			replies: []reply{appliedReply()},
 			codes:   []schemas.Code{schemas.CodeNotRunning, schemas.CodeQueueFull, schemas.CodeUnsupported, schemas.CodeHasHistory},
 		}},
 		{"POST", "/v1/sessions/{id}/approvals/{call}", g.decide, accessToken, operation{
-			id: "decide", does: "Decides on a tool call that waits for it.", command: true, body: document[decisionRequest](),
+			id: "decide", does: "Decides on a tool call that waits for it.", command: true, body: document[decisionRequest]().like(`{"decision":"allow","hash":"5d41402abc4b2a76"}`),
 			replies: []reply{appliedReply()},
 			codes:   []schemas.Code{schemas.CodeNotPending, schemas.CodeHashMismatch},
 		}},
 		{"POST", "/v1/sessions/{id}/abort", g.abort, accessToken, operation{
-			id: "abort", does: "Ends the running task.", command: true, body: document[abortRequest](), optional: true,
+			id: "abort", does: "Ends the running task.", command: true, body: document[abortRequest]().like(`{"reason":"It goes in circles."}`), optional: true,
 			replies: []reply{appliedReply()},
 			codes:   []schemas.Code{schemas.CodeNotRunning},
 		}},
 		{"POST", "/v1/sessions/{id}/retry-now", g.retryNow, accessToken, operation{
-			id: "retryNow", does: "Ends the announced wait before the next attempt.", command: true, body: document[struct{}](), optional: true,
+			id: "retryNow", does: "Ends the announced wait before the next attempt.", command: true, body: document[struct{}]().like(`{}`), optional: true,
 			replies: []reply{appliedReply()},
 			codes:   []schemas.Code{schemas.CodeNotRunning, schemas.CodeNotPending},
 		}},
