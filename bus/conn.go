@@ -183,7 +183,7 @@ func (c *Conn) natsOptions(o Options) []nats.Option {
 		}),
 	}
 	if o.Server != nil {
-		opts = append(opts, o.Server.inProcess())
+		opts = append(opts, o.Server.inProcess()...)
 	}
 	if o.Token != "" {
 		opts = append(opts, nats.Token(o.Token))

@@ -30,6 +30,8 @@ type ServerOptions struct {
 	// takes a free one. Host defaults to 127.0.0.1.
 	Host string
 	Port int
+	// Token is what clients must send; those of this process have it. Empty asks for none.
+	Token string
 	// MaxStore bounds what streams may take on disk, in bytes; past it appends fail with a clear
 	// error while reads go on. 0 means what the store holds already plus 90 % of the space that
 	// is free at start, so that a restart on a fuller disk still has room for what it has.
@@ -56,8 +58,9 @@ type ClusterOptions struct {
 
 // Server is a running embedded broker.
 type Server struct {
-	ns   *natsserver.Server
-	lock *os.File
+	ns    *natsserver.Server
+	lock  *os.File
+	token string
 }
 
 // ErrStoreInUse says that another process has the store directory open.
@@ -92,7 +95,7 @@ func StartEmbedded(o ServerOptions) (*Server, error) {
 		lock.Close()
 		return nil, fmt.Errorf("start broker: %w", err)
 	}
-	return &Server{ns: ns, lock: lock}, nil
+	return &Server{ns: ns, lock: lock, token: o.Token}, nil
 }
 
 // awaitReady waits until the server takes connections, or has said why it can't.
@@ -123,8 +126,14 @@ func (s *Server) URL() string {
 	return s.ns.ClientURL()
 }
 
-// inProcess is the option that connects a client of this process without a socket.
-func (s *Server) inProcess() nats.Option { return nats.InProcessServer(s.ns) }
+// inProcess are the options that connect a client of this process without a socket.
+func (s *Server) inProcess() []nats.Option {
+	options := []nats.Option{nats.InProcessServer(s.ns)}
+	if s.token != "" {
+		options = append(options, nats.Token(s.token))
+	}
+	return options
+}
 
 func (o ServerOptions) serverOptions() (*natsserver.Options, error) {
 	so := &natsserver.Options{
@@ -138,6 +147,7 @@ func (o ServerOptions) serverOptions() (*natsserver.Options, error) {
 		Host:                   o.Host,
 		Port:                   o.Port,
 		DontListen:             o.Port == 0,
+		Authorization:          o.Token,
 		NoSigs:                 true,
 		NoSystemAccount:        o.Cluster == nil,
 		DisableShortFirstPing:  true,

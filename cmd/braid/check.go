@@ -82,11 +82,17 @@ func (r checkReport) violation(v schemas.Violation) error {
 	return err
 }
 
+// checked is the last line of a report for programs.
+type checked struct {
+	Messages   int `json:"messages"`
+	Violations int `json:"violations"`
+}
+
 // end tells how many messages there were. That guarantees are broken is an error.
 func (r checkReport) end(messages, violations int) error {
 	switch {
 	case r.json:
-		if err := printObject(r.out, map[string]int{"messages": messages, "violations": violations}); err != nil {
+		if err := printObject(r.out, checked{messages, violations}); err != nil {
 			return err
 		}
 	case violations == 0:

@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
+	"net/url"
 
 	"github.com/spf13/cobra"
 
@@ -16,11 +18,13 @@ func devCommand() *cobra.Command {
 		Short: "Run everything in this process and serve the HTTP API",
 		Long: "Runs a broker, an engine, a toolrunner for shell commands and files in the current\n" +
 			"directory, and a gateway, all in this process, and prints one URL.\n" +
-			"In a browser it is a page with all sessions; for other commands, it is the server.",
-		Example: "  braid dev --listen 127.0.0.1:7300\n  export BRAID_SERVER='http://127.0.0.1:7300/?token=...'     # what it printed",
-		Args:    cobra.NoArgs,
+			"In a browser it is a page with all sessions; for other commands, it is the server.\n" +
+			"With --nats-listen a second URL follows: programs with tools of your own connect to it.",
+		Example: "  braid dev --listen 127.0.0.1:7300\n  export BRAID_SERVER='http://127.0.0.1:7300/?token=...'     # what it printed\n" +
+			"  braid dev --nats-listen 127.0.0.1:4222\n  export BRAID_NATS=nats://...@127.0.0.1:4222                # the second line",
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
-			o := stackOptions{StackFlags: f.Stack, metrics: f.Metrics, spans: f.Spans, listen: f.Listen, token: f.Token}
+			o := stackOptions{StackFlags: f.Stack, metrics: f.Metrics, spans: f.Spans, listen: f.Listen, nats: f.NATSListen, token: f.Token}
 			if o.log, err = cli.Logger(f.Logs, cmd.ErrOrStderr()); err != nil {
 				return err
 			}
@@ -29,7 +33,13 @@ func devCommand() *cobra.Command {
 				return err
 			}
 			defer cli.Close(&err, func() error { return s.stop(context.WithoutCancel(cmd.Context())) })
-			fmt.Fprintf(cmd.OutOrStdout(), "%s/?token=%s\n", s.url, s.token)
+			served := s.url + "/?" + url.Values{"token": {s.token}}.Encode() + "\n"
+			if s.nats != "" {
+				served += s.nats + "\n"
+			}
+			if _, err := io.WriteString(cmd.OutOrStdout(), served); err != nil {
+				return fmt.Errorf("print where it serves: %w", err)
+			}
 			select {
 			case <-cmd.Context().Done():
 				return nil

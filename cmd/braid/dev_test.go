@@ -10,7 +10,9 @@ import (
 	"sync"
 	"testing"
 
+	"braid/bus"
 	"braid/internal/cli"
+	"braid/toolrunner"
 )
 
 // devServer runs braid dev until the test ends, and returns the URL it prints.
@@ -103,5 +105,57 @@ func TestPromptOverTheLimit(t *testing.T) {
 	code, _, stderr := braid(t, "run", "--server", url, strings.Repeat("x", 600<<10))
 	if code != cli.ExitFailed || !strings.Contains(stderr, "limit") {
 		t.Errorf("%d: %.300s", code, stderr)
+	}
+}
+
+// A tool of one's own is served to a server in one process by its broker, whose URL holds the token.
+func TestDevServesItsBroker(t *testing.T) {
+	printed := devServer(t, "--data", t.TempDir(), "--nats-listen", "127.0.0.1:0", "--token", "an/odd@one:")
+	server, broker, ok := strings.Cut(printed, "\n")
+	if !ok {
+		t.Fatalf("printed %q", printed)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	conn, err := bus.Connect(ctx, bus.Options{URL: broker})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	type place struct {
+		City string `json:"city"`
+	}
+	weather := toolrunner.Func("weather", "Tells the weather.", func(_ context.Context, p place, _ io.Writer) (string, error) {
+		return "sunny in " + p.City, nil
+	})
+	ready := make(chan struct{})
+	var serving sync.WaitGroup
+	serving.Go(func() {
+		o := toolrunner.ServeOptions{Pool: "weather", Tools: []toolrunner.Tool{weather}, Ready: func() { close(ready) }}
+		if err := toolrunner.Serve(ctx, conn, o); err != nil {
+			t.Error(err)
+		}
+	})
+	<-ready
+	code, stdout, stderr := braid(t, "tools", "--server", server)
+	if code != cli.ExitOK || !strings.Contains(stdout, "weather") {
+		t.Errorf("tools: %d\n%s%s", code, stdout, stderr)
+	}
+	cancel()
+	serving.Wait()
+
+	_, address, _ := strings.Cut(broker, "@")
+	if stranger, err := bus.Connect(t.Context(), bus.Options{URL: address, ConnectWait: 1}); err == nil {
+		stranger.Close()
+		t.Error("the broker takes clients without the token")
+	}
+}
+
+func TestDevRefusesABrokersAddress(t *testing.T) {
+	for _, address := range []string{"4222", ":4222", "127.0.0.1", "127.0.0.1:nats", "127.0.0.1:70000"} {
+		code, _, stderr := braid(t, "dev", "--data", t.TempDir(), "--listen", "127.0.0.1:0", "--nats-listen", address)
+		if code != cli.ExitUsage || !strings.Contains(stderr, "--nats-listen") {
+			t.Errorf("%s: %d %s", address, code, stderr)
+		}
 	}
 }

@@ -8,9 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -35,6 +37,7 @@ type stackOptions struct {
 	metrics cli.MetricsFlags
 	spans   cli.SpansFlags
 	listen  string
+	nats    string // where the broker listens; empty: nowhere
 	token   string
 	log     zerolog.Logger
 }
@@ -54,6 +57,7 @@ func parseSync(s string) (always bool, interval time.Duration, err error) {
 // stack is a broker, an engine, a toolrunner and a gateway in this process.
 type stack struct {
 	url     string
+	nats    string // the broker's URL, with its token; empty if it is for this process alone
 	token   string
 	metrics *metrics.Metrics // nil unless they are served
 	spans   *spans.Spans     // nil unless there is somebody to send them to
@@ -135,9 +139,14 @@ func (s *stack) startBroker(o stackOptions, dir string) (*bus.Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	server, err := bus.StartEmbedded(bus.ServerOptions{
-		StoreDir: filepath.Join(dir, "nats"), SyncAlways: always, SyncInterval: interval, Log: o.log,
-	})
+	options := bus.ServerOptions{StoreDir: filepath.Join(dir, "nats"), SyncAlways: always, SyncInterval: interval, Log: o.log}
+	if o.nats != "" {
+		if options.Host, options.Port, err = brokerAddress(o.nats); err != nil {
+			return nil, err
+		}
+		options.Token = s.token
+	}
+	server, err := bus.StartEmbedded(options)
 	if errors.Is(err, bus.ErrStoreInUse) {
 		return nil, fmt.Errorf("%w; if that is braid dev, name it with --server, else choose another --data", err)
 	}
@@ -145,7 +154,30 @@ func (s *stack) startBroker(o stackOptions, dir string) (*bus.Server, error) {
 		return nil, err
 	}
 	s.stops = append(s.stops, func(context.Context) error { server.Shutdown(); return nil })
+	if o.nats != "" {
+		at, err := url.Parse(server.URL())
+		if err != nil {
+			return nil, fmt.Errorf("serve the broker: %w", err)
+		}
+		at.User = url.User(s.token)
+		s.nats = at.String()
+	}
 	return server, nil
+}
+
+// brokerAddress reads where the broker is to listen. Port 0 is a free one.
+func brokerAddress(address string) (host string, port int, err error) {
+	host, text, err := net.SplitHostPort(address)
+	if err == nil {
+		port, err = strconv.Atoi(text)
+	}
+	if err != nil || host == "" || port < 0 || port > 65535 {
+		return "", 0, cli.Usage("--nats-listen must be an address such as 127.0.0.1:4222, not %q", address)
+	}
+	if port == 0 {
+		port = -1
+	}
+	return host, port, nil
 }
 
 // connect gives a part a connection of its own.

@@ -164,7 +164,9 @@ type DevFlags struct {
 	Metrics MetricsFlags
 	Spans   SpansFlags
 	Listen  string
-	Token   string
+	// NATSListen is the address of the broker; empty: it is for this process alone.
+	NATSListen string
+	Token      string
 }
 
 // Register adds the flags to a command.
@@ -174,6 +176,7 @@ func (f *DevFlags) Register(flags *pflag.FlagSet) {
 	f.Metrics.Register(flags)
 	f.Spans.Register(flags)
 	registerListen(flags, &f.Listen)
+	flags.StringVar(&f.NATSListen, "nats-listen", "", "address to serve the broker on, for toolrunners and engines of your own, such as 127.0.0.1:4222; its URL is printed as well (default: not served)")
 	flags.StringVar(&f.Token, "token", "", "bearer token clients must send (default random); better given as env "+EnvName("token")+", since others see command lines")
 }
 
