@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"braid/client"
 )
 
 // Ctrl-C ends the task and not the program; at rest it takes two.
@@ -127,6 +129,27 @@ func TestChatIsNotAlone(t *testing.T) {
 	}
 	s.see("✗ 1 exec_command: deny")
 	s.see("> ")
+
+	// A prompt waits for somebody else's task; taken back, it leaves that alone.
+	if _, err := c.Session("s").Start(context.Background(), client.Prompt("$ echo theirs")); err != nil {
+		t.Fatal(err)
+	}
+	s.hit("$ echo mine" + enter)
+	s.see("the session is busy; task ")
+	s.see(`{"command":"echo theirs"} ? [y/n] `)
+	s.hit(ctrlC)
+	s.see("a prompt that waited: withdrawn")
+	s.see("> ")
+	b.await("theirs still waits", func(s shown) bool { return len(s.Pending) == 1 && len(s.Queue) == 0 })
+	s.hit("$ echo mine after all" + enter)
+	s.see(`{"command":"echo theirs"} ? [y/n] `)
+	s.hit("y" + enter)
+	s.see("theirs: exit code 0")
+	s.see(`{"command":"echo mine after all"} ? [y/n] `)
+	s.hit("y" + enter)
+	s.see("mine after all: exit code 0")
+	s.see("> ")
+
 	s.hit("$ sleep 600" + enter)
 	s.see("? [y/n] ")
 	if err := c.Session("s").Delete(context.Background(), true); err != nil {

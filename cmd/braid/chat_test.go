@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"pgregory.net/rapid"
+
 	"braid/internal/cli"
 )
 
@@ -68,6 +70,33 @@ func TestOutputIsCut(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", test.why, out.String(), test.want)
 		}
 	}
+}
+
+// In which pieces an output comes makes no difference to what is shown of it.
+func TestPiecesOfOutputMakeNoDifference(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		show := func(most int, pieces ...string) string {
+			var out bytes.Buffer
+			r := newRenderer(&out, false)
+			r.most = most
+			for _, piece := range pieces {
+				r.output("c", piece)
+			}
+			r.omitted("c")
+			r.finish()
+			return out.String()
+		}
+		most := rapid.IntRange(1, 4).Draw(t, "most")
+		pieces := rapid.SliceOf(rapid.StringMatching(`[a\n]{0,5}`)).Draw(t, "pieces")
+		whole := strings.Join(pieces, "")
+		got, want := show(most, pieces...), show(most, whole)
+		if got != want {
+			t.Fatalf("in pieces %q, at once %q", got, want)
+		}
+		if lines := strings.Count(want, "\n"); lines > most+2 { // a heading, and how many more
+			t.Fatalf("%d lines are shown: %q", lines, want)
+		}
+	})
 }
 
 func TestEscapedControls(t *testing.T) {
