@@ -26,7 +26,8 @@
 //
 // [HTTP] speaks to a gateway, which checks a token. [NATS] speaks to the broker itself, as gateways
 // do: one hop less, and no check but the broker's own. Cursors, events, errors and keys are the same
-// through both, so a program may begin with one and go on with the other.
+// through both, so a program may begin with one and go on with the other. Only the cursors of
+// [Client.Events] mean nothing to the other one.
 //
 // # What to rely on
 //

@@ -149,7 +149,7 @@ func (t *httpTransport) history(ctx context.Context, id, after string) (historyP
 func (t *httpTransport) export(ctx context.Context, id string, w io.Writer) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	response, err := t.open(ctx, route{http.MethodGet, "/v1/sessions/" + id + "/trace", nil}, nil)
+	response, err := t.open(ctx, route{http.MethodGet, "/v1/sessions/" + id + "/trace", nil}, nil) //nolint:bodyclose // done closes it
 	if err != nil {
 		return err
 	}

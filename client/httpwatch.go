@@ -96,7 +96,7 @@ func (t *httpTransport) openStream(ctx context.Context, path, after string) (eve
 	if after != "" {
 		header.Set("Last-Event-ID", after)
 	}
-	response, err := t.open(ctx, route{http.MethodGet, path, nil}, header)
+	response, err := t.open(ctx, route{http.MethodGet, path, nil}, header) //nolint:bodyclose // done closes it
 	if err != nil {
 		cancel(nil)
 		return nil, nil, err

@@ -21,6 +21,8 @@ type natsTransport struct {
 const (
 	commandWait = 10 * time.Second // for a command's outcome
 	queryWait   = 5 * time.Second  // for an answer to a question
+	traceStored = 5 * time.Minute  // for a trace to be stored
+	traceWait   = 25 * time.Second // for it to be appended
 	pageSize    = 200
 )
 
@@ -38,8 +40,12 @@ func (t *natsTransport) ref(id string) schemas.SessionRef {
 }
 
 func (t *natsTransport) send(ctx context.Context, cmd schemas.Command) (accepted, error) {
+	return t.sendWithin(ctx, cmd, commandWait)
+}
+
+func (t *natsTransport) sendWithin(ctx context.Context, cmd schemas.Command, wait time.Duration) (accepted, error) {
 	cmd.Session.Project = t.project
-	outcome, _, err := t.conn.SendAndWait(ctx, cmd, commandWait)
+	outcome, _, err := t.conn.SendAndWait(ctx, cmd, wait)
 	if err == nil {
 		err = outcome.Err()
 	}
@@ -56,13 +62,15 @@ func (t *natsTransport) send(ctx context.Context, cmd schemas.Command) (accepted
 // importTrace stores the trace first: it is too large for a command.
 func (t *natsTransport) importTrace(ctx context.Context, cmd schemas.Command, trace []byte) error {
 	cmd.Session.Project = t.project
-	name, err := t.conn.PutTrace(ctx, cmd.Session, bytes.NewReader(trace))
+	storing, cancel := context.WithTimeout(ctx, traceStored)
+	defer cancel()
+	name, err := t.conn.PutTrace(storing, cmd.Session, bytes.NewReader(trace))
 	if err != nil {
 		return fmt.Errorf("store the trace: %w", err)
 	}
 	body := *cmd.Import
 	body.Trace, cmd.Import = name, &body
-	_, err = t.send(ctx, cmd)
+	_, err = t.sendWithin(ctx, cmd, traceWait)
 	return err
 }
 

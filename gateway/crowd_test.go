@@ -21,6 +21,8 @@ func TestTooMany(t *testing.T) {
 	}
 	e := w.openStream("/v1/sessions/s/stream", "")
 	e.state()
+	refused("a page of another session's messages", "GET", "/v1/sessions/other/messages", "")
+	w.must(200, "GET", "/v1/sessions/s/messages", "") // which is followed anyway
 	refused("a second stream", "GET", "/v1/sessions/other/stream", "")
 	refused("the project's", "GET", "/v1/events", "")
 	refused("a wait for a task's end", "POST", "/v1/sessions/s/tasks?wait=1", `{"prompt":"x"}`)

@@ -48,8 +48,8 @@ type Options struct {
 	// Patience is how long a watcher may stay that far behind before it is cut off as too slow;
 	// default 30 s.
 	Patience time.Duration
-	// MaxWatchers is how many streams, and waits for the end of a task, are served at once; default
-	// 10,000.
+	// MaxWatchers is how many streams, and waits for the end of a task, are served at once, and how many
+	// sessions are followed for them; default 10,000.
 	MaxWatchers int
 	// MaxWaiting is how many commands may wait for their outcome at once; default 4,096. Those of one
 	// session may be a sixteenth of that.

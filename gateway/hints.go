@@ -130,10 +130,10 @@ func (h *hints) signal() {
 // hintedHeap has the session on top that is due first.
 type hintedHeap []*hinted
 
-func (q hintedHeap) Len() int           { return len(q) }
-func (q hintedHeap) Less(i, j int) bool { return q[i].due.Before(q[j].due) }
-func (q hintedHeap) Swap(i, j int)      { q[i], q[j] = q[j], q[i] }
-func (q *hintedHeap) Push(s any)        { *q = append(*q, s.(*hinted)) }
+func (q *hintedHeap) Len() int           { return len(*q) }
+func (q *hintedHeap) Less(i, j int) bool { return (*q)[i].due.Before((*q)[j].due) }
+func (q *hintedHeap) Swap(i, j int)      { (*q)[i], (*q)[j] = (*q)[j], (*q)[i] }
+func (q *hintedHeap) Push(s any)         { *q = append(*q, s.(*hinted)) }
 func (q *hintedHeap) Pop() any {
 	end := len(*q) - 1
 	s := (*q)[end]

@@ -19,6 +19,7 @@ type hubs struct {
 	linger    time.Duration
 	wait      time.Duration
 	ringBytes int
+	most      int             // sessions that are followed at once
 	ctx       context.Context //nolint:containedctx // the life of all hubs, not a caller's
 	cancel    context.CancelFunc
 	running   sync.WaitGroup
@@ -44,7 +45,7 @@ type lease struct {
 func newHubs(g *Gateway) *hubs {
 	s := &hubs{
 		conn: g.conn, log: g.log,
-		linger: g.o.Linger, wait: g.o.QueryWait, ringBytes: g.o.RingBytes,
+		linger: g.o.Linger, wait: g.o.QueryWait, ringBytes: g.o.RingBytes, most: g.o.MaxWatchers,
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.mu.byRef = map[schemas.SessionRef]*lease{}
@@ -83,6 +84,9 @@ func (s *hubs) take(ref schemas.SessionRef) (*lease, error) {
 	}
 	l := s.mu.byRef[ref]
 	if l == nil {
+		if len(s.mu.byRef) >= s.most && !s.dropLocked() {
+			return nil, schemas.Errorf(schemas.CodeTooMany, "this gateway follows %d sessions already", s.most)
+		}
 		l = s.startLocked(ref)
 	}
 	if l.expiry != nil {
@@ -91,6 +95,18 @@ func (s *hubs) take(ref schemas.SessionRef) (*lease, error) {
 	}
 	l.users++
 	return l, nil
+}
+
+// dropLocked ends a hub that nobody uses just now; false if there is none. REQUIRES: s.mu is held.
+func (s *hubs) dropLocked() bool {
+	for ref, l := range s.mu.byRef {
+		if l.users == 0 {
+			delete(s.mu.byRef, ref)
+			l.cancel()
+			return true
+		}
+	}
+	return false
 }
 
 // startLocked starts a hub. REQUIRES: s.mu is held.

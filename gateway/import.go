@@ -90,7 +90,7 @@ func (g *Gateway) refuseImport(ctx context.Context, ref schemas.SessionRef, repe
 	claim, found, err := g.conn.LastClaim(ctx, ref)
 	switch {
 	case err != nil || !found:
-		return nil //nolint:nilerr // see above
+		return nil
 	case claim.State == bus.ClaimDeleted:
 		return schemas.Errorf(schemas.CodeDeleted, "session %s was deleted", ref.ID)
 	case repeat:

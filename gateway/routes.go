@@ -154,7 +154,7 @@ func (g *Gateway) historyRoutes() []route {
 			id: "showMessages", does: "Pages through the history. The last page also has what is being said now, and the cursor from which the stream goes on.",
 			query:   []parameter{{"after", "next of the page before: a cursor.", cursorSchema()}, limitParameter(usualMessages, mostMessages)},
 			replies: []reply{{status: 200, says: "A page of it.", content: document[messagesView]()}},
-			codes:   []schemas.Code{schemas.CodeConflict},
+			codes:   []schemas.Code{schemas.CodeConflict, schemas.CodeTooMany},
 		}},
 		{"GET", "/v1/sessions/{id}/trace", g.exportTrace, accessToken, operation{
 			id: "exportTrace", does: "Exports the trace: every recorded message, one a line. A connection that breaks before the end is cut, never closed in order.",
