@@ -199,9 +199,22 @@ func named(p *tab, want ...string) {
 // seen let go of theirs, so a seventh tab works as well, and each goes on when it is seen again.
 func TestCase_C12_MoreTabsThanConnections(t *testing.T) {
 	w := newWorld(t, map[string]string{"states": states})
+	t.Run("tabs that share a stream", func(t *testing.T) { moreTabsThanConnections(t, w) })
+	w.url = strings.Replace(w.url, "127.0.0.1", testHost, 1)
+	t.Run("plain HTTP to another host, where they can't", func(t *testing.T) {
+		moreTabsThanConnections(t, w)
+	})
+}
+
+func moreTabsThanConnections(t *testing.T, w *world) {
 	b := startBrowser(t)
 	first := b.tab()
 	w.enter(first)
+	var shares bool
+	first.eval(`"locks" in navigator && isSecureContext`, &shares)
+	if shares == strings.Contains(w.url, testHost) {
+		t.Errorf("under %s tabs share: %v", w.url, shares)
+	}
 	w.begin(first, "states", "hello")
 	first.see(".task .ending", "Completed")
 	for range 6 {
@@ -218,5 +231,5 @@ func TestCase_C12_MoreTabsThanConnections(t *testing.T) {
 	last.see(".task:last-of-type .prompt", "one more")
 	first.do("Page.bringToFront", nil, nil)
 	first.see(".task:last-of-type .prompt", "one more")
-	b.noProblems()
+	b.noProblems("Cross-Origin-Opener-Policy header has been ignored")
 }

@@ -91,7 +91,7 @@ func startBrowser(t *testing.T) *browser {
 	// The sandbox needs privileges that containers lack; all that is loaded is our own page.
 	cmd := exec.Command(program, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
 		"--no-first-run", "--disable-extensions", "--disable-background-networking", "--disable-component-update",
-		"--hide-scrollbars", "--remote-debugging-pipe", "--user-data-dir="+t.TempDir(), "about:blank")
+		"--host-resolver-rules=MAP "+testHost+" 127.0.0.1", "--hide-scrollbars", "--remote-debugging-pipe", "--user-data-dir="+t.TempDir(), "about:blank")
 	cmd.ExtraFiles = []*os.File{fromUs, toUs} // descriptors 3 and 4
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)

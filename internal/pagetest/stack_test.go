@@ -23,6 +23,9 @@ import (
 
 const testToken = "a-token-for-tests"
 
+// testHost is a name of the gateway that no browser takes for this machine.
+const testHost = "gateway.test"
+
 // world is everything that serves the page.
 type world struct {
 	t       *testing.T
@@ -122,7 +125,7 @@ func (w *world) startToolrunner() {
 func (w *world) startGateway(address string) {
 	w.t.Helper()
 	conn := w.broker.Conn(w.t)
-	g, err := gateway.New(gateway.Options{Conn: conn, Token: w.token, Log: zerolog.Nop()})
+	g, err := gateway.New(gateway.Options{Conn: conn, Token: w.token, Hosts: []string{testHost}, Log: zerolog.Nop()})
 	if err != nil {
 		w.t.Fatal(err)
 	}
