@@ -94,6 +94,39 @@ func TestATabInTheBackgroundCountsWhatWaits(t *testing.T) {
 	b.noProblems()
 }
 
+// A list that is older than the news of a session does not undo them.
+func TestAListThatIsOlderThanTheNews(t *testing.T) {
+	w := newWorld(t, map[string]string{"states": states})
+	b := startBrowser(t)
+	p := b.tab()
+	p.do("Page.addScriptToEvaluateOnNewDocument", object{"source": `{
+		window.lists = window.held = 0;
+		const gate = new Promise((go) => { window.letGo = go; });
+		const real = window.fetch;
+		window.fetch = async (path, more) => {
+			if (!String(path).startsWith("/v1/sessions?")) return real(path, more);
+			const number = ++window.lists;
+			const answer = await real(path, more);
+			const body = await answer.text();
+			window.held = Math.max(window.held, number);
+			await gate;
+			return new Response(body, {status: answer.status});
+		};
+	}`}, nil)
+	w.elsewhere("gone", "states", "to be deleted")
+	w.enter(p)
+	p.until("the list after the stream's beginning is read, and held back", `window.held === 2`)
+	w.elsewhere("new", "states", "hello")
+	p.see(`#sessions [data-state="resting"]`, "hello")
+	w.must("DELETE", "/v1/sessions/gone", "")
+	w.elsewhere("newer", "states", "after the deletion")
+	p.see(`#sessions [data-state="resting"]`, "after the deletion")
+	p.eval(`letGo()`, nil)
+	p.until("the list is taken", `document.getElementById("sessions-note").hidden && document.querySelectorAll("#sessions li").length === 2`)
+	p.see("#sessions", "hello")
+	b.noProblems()
+}
+
 // A list that could not be followed is read again.
 func TestTheListAfterAnotherGateway(t *testing.T) {
 	w := newWorld(t, map[string]string{"states": states})
