@@ -15,7 +15,7 @@ import (
 )
 
 // said is how much a model says while a range is stalled, in bytes: more than anything keeps for it.
-const said = 3 << 20
+const said = 2 << 20
 
 // stalled is a range in which nothing is taken from its first state on until meanwhile returns. It gives
 // what comes until a task ends.
@@ -47,6 +47,14 @@ func stalled(t *testing.T, events func(func(client.Event, error) bool), meanwhil
 	return nil
 }
 
+// patientContext bounds a test in which much is said, on a machine that is slow.
+func patientContext(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	t.Cleanup(cancel)
+	return ctx
+}
+
 // longTask runs a task whose model says much, to its end. A stalled range keeps it from nothing.
 func longTask(t *testing.T, ctx context.Context, s *client.Session) {
 	t.Helper()
@@ -58,10 +66,10 @@ func longTask(t *testing.T, ctx context.Context, s *client.Session) {
 // In the stream of messages a stalled range gets what fits its bounds, then a gap that says that
 // fragments are missing, then everything that is recorded, each once and in order.
 func TestAStalledStream(t *testing.T) {
-	script := "turns:\n  - steps:\n      - text: " + strings.Repeat("0123456789abcdef", said/16) + "\n        deltas: 300\n"
+	script := "turns:\n  - steps:\n      - text: " + strings.Repeat("0123456789abcdef", said/16) + "\n        deltas: 150\n"
 	w, _ := newWorldOf(t, map[string]string{"m": script}, bus.Topology{LiveTTL: time.Second})
 	w.each(t, func(t *testing.T, c *client.Client) {
-		ctx := testContext(t)
+		ctx := patientContext(t)
 		s := create(t, c, "scripted/m", schemas.ApproveAll)
 		got := stalled(t, s.Stream(ctx, client.WatchOptions{}), func() {
 			longTask(t, ctx, s)
@@ -108,10 +116,10 @@ func TestAStalledStream(t *testing.T) {
 
 // What is stored still is read for a range that was stalled: it gets all of it, without a gap.
 func TestAStalledStreamIsFilled(t *testing.T) {
-	script := "turns:\n  - steps:\n      - text: " + strings.Repeat("0123456789abcdef", said/16) + "\n        deltas: 300\n"
+	script := "turns:\n  - steps:\n      - text: " + strings.Repeat("0123456789abcdef", said/16) + "\n        deltas: 150\n"
 	w, _ := newWorld(t, map[string]string{"m": script})
 	w.each(t, func(t *testing.T, c *client.Client) {
-		ctx := testContext(t)
+		ctx := patientContext(t)
 		s := create(t, c, "scripted/m", schemas.ApproveAll)
 		fragments := 0
 		for _, event := range stalled(t, s.Stream(ctx, client.WatchOptions{}), func() { longTask(t, ctx, s) }) {
@@ -132,10 +140,10 @@ func TestAStalledStreamIsFilled(t *testing.T) {
 
 // Turns are made of what is recorded, which does not expire: a stalled range gets each of them.
 func TestAStalledViewOfTurns(t *testing.T) {
-	script := "turns:\n  - steps:\n      - text: " + strings.Repeat("0123456789abcdef", said/16) + "\n        deltas: 300\n"
+	script := "turns:\n  - steps:\n      - text: " + strings.Repeat("0123456789abcdef", said/16) + "\n        deltas: 150\n"
 	w, _ := newWorldOf(t, map[string]string{"m": script}, bus.Topology{LiveTTL: time.Second})
 	w.each(t, func(t *testing.T, c *client.Client) {
-		ctx := testContext(t)
+		ctx := patientContext(t)
 		s := create(t, c, "scripted/m", schemas.ApproveAll)
 		got := stalled(t, s.Turns(ctx, client.WatchOptions{}), func() {
 			longTask(t, ctx, s)
