@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -292,8 +293,11 @@ func TestFalseAlarmThenDeath(t *testing.T) {
 	}
 	crash(first, w)
 	h.eventually("the death is not noticed", func() bool { return h.claim().Instance == "e2" })
-	if diff := cmp.Diff([]string{"e1 e2 lost"}, owners(h.follow(taskEnded))); diff != "" {
-		t.Errorf("(-want +got)\n%s", diff)
+	// Where the broker is slow to acknowledge, e2 lets go of the session rather than call the model late, and
+	// takes it again.
+	changes := owners(h.follow(taskEnded))
+	if len(changes) == 0 || changes[0] != "e1 e2 lost" || slices.ContainsFunc(changes[1:], func(c string) bool { return c != "e2 e2 handover" }) {
+		t.Errorf("owners %q", changes)
 	}
 }
 
