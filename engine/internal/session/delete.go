@@ -16,7 +16,7 @@ func (st *step) refuseDelete(b *schemas.DeleteBody) *schemas.Error {
 // deleteSession begins the session's end: its task is aborted, and what waits is taken back.
 func (st *step) deleteSession(e CommandReceived) {
 	already := st.Deleting || st.Task == nil || st.Task.Aborting
-	st.outcome(e, schemas.CodeApplied, "")
+	st.applied(e, "")
 	st.dropQueue()
 	if !already {
 		st.abort()

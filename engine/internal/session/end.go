@@ -5,7 +5,7 @@ import "braid/schemas"
 // abortTask takes the abort of the running task.
 func (st *step) abortTask(e CommandReceived) {
 	already := st.Task.Aborting
-	st.outcome(e, schemas.CodeApplied, abortReason(&e.Command))
+	st.applied(e, abortReason(&e.Command))
 	if e.Command.Abort != nil && e.Command.Abort.DropQueue {
 		st.dropQueue()
 	}

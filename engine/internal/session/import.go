@@ -290,11 +290,11 @@ func (st *step) whileImporting(e CommandReceived) {
 			st.abortTask(e)
 			return
 		}
-		st.outcome(e, schemas.CodeApplied, abortReason(c))
+		st.applied(e, abortReason(c))
 	case ends && c.Type == schemas.CommandDelete:
 		st.Deleting, st.deleter = true, c.ID // what waits is refused
 		st.endImport(schemas.Errorf(schemas.CodeDeleted, "the session was deleted before it was imported"))
-		st.outcome(e, schemas.CodeApplied, "")
+		st.applied(e, "")
 	default:
 		st.held = append(st.held, e)
 	}

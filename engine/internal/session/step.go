@@ -113,29 +113,29 @@ func (st *step) command(e CommandReceived) {
 	case schemas.CommandImport:
 		st.importTrace(e)
 	case schemas.CommandCreate:
-		st.outcome(e, schemas.CodeApplied, "")
+		st.applied(e, "")
 		st.create(c)
 	case schemas.CommandTask, schemas.CommandSteer:
 		st.takeTask(e)
 	case schemas.CommandDelete:
 		st.deleteSession(e)
 	case schemas.CommandWithdraw:
-		st.outcome(e, schemas.CodeApplied, "")
+		st.applied(e, "")
 		st.dequeue(Queued{ID: c.Withdraw.TaskID}, schemas.DequeuedWithdrawn)
 	case schemas.CommandApprove:
-		st.outcome(e, schemas.CodeApplied, "")
+		st.applied(e, "")
 		st.decide(st.call(c.Approve.ToolCallID), c.Approve.Decision)
 	case schemas.CommandSet:
-		st.outcome(e, schemas.CodeApplied, "")
+		st.applied(e, "")
 		st.denyOverdue() // the new mode is none that it waited for
 		if c.Set.ApprovalMode != st.Mode {
 			st.emit(&schemas.SessionChanged{ApprovalMode: c.Set.ApprovalMode})
 		}
 	case schemas.CommandDeadline:
-		st.outcome(e, schemas.CodeApplied, "")
+		st.applied(e, "")
 		st.denyOverdue()
 	case schemas.CommandRetryNow:
-		st.outcome(e, schemas.CodeApplied, "")
+		st.applied(e, "")
 		st.waiting = false
 	case schemas.CommandAbort:
 		st.abortTask(e)
@@ -178,9 +178,10 @@ func (st *step) refuse(c *schemas.Command) *schemas.Error {
 	return nil
 }
 
-// outcome records a command's outcome, and answers with it.
-func (st *step) outcome(e CommandReceived, code schemas.Code, message string) {
-	st.answer(e, &schemas.CommandOutcome{Code: code, Message: message})
+// applied records that a command took effect, and answers with it. What else there is to say of it is told to
+// whoever reads the log.
+func (st *step) applied(e CommandReceived, message string) {
+	st.answer(e, &schemas.CommandOutcome{Code: schemas.CodeApplied, Message: message})
 }
 
 // taken is the outcome of a prompt that is applied.
