@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"braid/internal/cli"
 	"braid/schemas"
 )
 
@@ -25,7 +26,7 @@ func traceShowCommand() *cobra.Command {
 		Long: "Shows a session's recorded messages with their times: what was said, tool calls with their whole\n" +
 			"output and how long they took, decisions, requests with what they used, and how tasks ended.\n" +
 			"--task shows one task alone: by its id, or its number, from 1 on.",
-		Example: "  braid trace show 3f0c9a1e | less -R\n  braid trace show 3f0c9a1e --task 2",
+		Example: "  braid trace show 3f0c9a1e | less\n  braid trace show 3f0c9a1e --task 2",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			shown := newTranscript(cmd.OutOrStdout())
@@ -44,6 +45,7 @@ func traceShowCommand() *cobra.Command {
 	source.register(cmd)
 	cmd.Flags().StringVar(&task, "task", "", "only this task: its id, or its number")
 	cmd.Flags().BoolVar(&json, "json", false, "print the messages, one JSON object a line")
+	cli.OnlyTyped(cmd.Flags(), "task")
 	return cmd
 }
 
