@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -280,5 +281,29 @@ func TestUnknownModel(t *testing.T) {
 		if o.Code != schemas.CodeUnknownModel || o.Field != field {
 			t.Errorf("outcome %+v, want field %s", o, field)
 		}
+	}
+}
+
+// A session whose making was refused is none: no question finds it, as no command does, and it can be made
+// under the same name.
+func TestRefusedCreateMakesNoSession(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, bustest.Single(t), nil)
+	h.engine("e1")
+	ctx := context.Background()
+	refused := h.send(schemas.Command{ID: "c1", Type: schemas.CommandCreate, Session: ref, Create: &schemas.CreateBody{Model: "no/such"}})
+	unknown := &schemas.Error{Code: schemas.CodeUnknownSession}
+	if info, err := h.conn.AskSession(ctx, ref, refused.Log); !errors.Is(err, unknown) {
+		t.Errorf("it is %+v, %v", info, err)
+	}
+	if page, err := h.conn.AskMessages(ctx, ref, refused.Log, bus.MessagesArgs{}); !errors.Is(err, unknown) {
+		t.Errorf("it says %+v, %v", page, err)
+	}
+	if page, err := h.conn.AskSessions(ctx, ref.Project, bus.SessionsArgs{}); err != nil || len(page.Sessions) > 0 {
+		t.Errorf("it is listed: %+v, %v", page, err)
+	}
+	made := h.send(schemas.Command{ID: "c2", Type: schemas.CommandCreate, Session: ref, Create: &schemas.CreateBody{Model: "shell/demo"}})
+	if info, err := h.conn.AskSession(ctx, ref, made.Log); err != nil || info.Model != "shell/demo" {
+		t.Errorf("then it is %+v, %v", info, err)
 	}
 }

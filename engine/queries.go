@@ -125,25 +125,33 @@ func (e *Engine) answerSessions(ctx context.Context, q bus.Query) (any, error) {
 	}
 	page := bus.SessionsPage{Sessions: make([]bus.SessionInfo, 0, len(found.Sessions)), Next: found.Next}
 	for _, s := range found.Sessions {
-		page.Sessions = append(page.Sessions, e.info(s))
+		if made(s) {
+			page.Sessions = append(page.Sessions, e.info(s))
+		}
 	}
 	return page, nil
 }
 
 func (e *Engine) answerSession(q bus.Query) (any, error) {
-	s, found, err := e.store.Session(q.Ref())
+	s, err := e.session(q)
 	if err != nil {
 		return nil, err
-	}
-	if !found {
-		return nil, unknownSession(q)
 	}
 	return e.info(s), nil
 }
 
-func unknownSession(q bus.Query) error {
-	return schemas.Errorf(schemas.CodeUnknownSession, "there is no session %s", q.Session)
+// session is what the trace knows of the session that a question is about.
+func (e *Engine) session(q bus.Query) (trace.SessionInfo, error) {
+	s, found, err := e.store.Session(q.Ref())
+	if err == nil && (!found || !made(s)) {
+		err = schemas.Errorf(schemas.CodeUnknownSession, "there is no session %s", q.Session)
+	}
+	return s, err
 }
+
+// made reports that a session was made. One whose making was refused, or an import that came to nothing,
+// has a log that says so and runs on nothing: commands find no session, and so do questions.
+func made(s trace.SessionInfo) bool { return s.Model != "" }
 
 // info is a trace's description of a session as it travels.
 func (e *Engine) info(s trace.SessionInfo) bus.SessionInfo {
@@ -222,15 +230,11 @@ func (e *Engine) answerExport(ctx context.Context, q bus.Query) (any, error) {
 
 // page reads a page of a session's messages.
 func (e *Engine) page(ctx context.Context, q bus.Query, after schemas.Position, limit int) (trace.Page, error) {
+	if _, err := e.session(q); err != nil {
+		return trace.Page{}, err
+	}
 	if limit <= 0 || limit > pageMessages {
 		limit = pageMessages
 	}
-	page, err := e.store.Messages(ctx, q.Ref(), after, trace.Limit{Messages: limit, Bytes: pageBytes})
-	if err != nil {
-		return page, err
-	}
-	if page.Head == (trace.Head{}) {
-		return page, unknownSession(q)
-	}
-	return page, nil
+	return e.store.Messages(ctx, q.Ref(), after, trace.Limit{Messages: limit, Bytes: pageBytes})
 }

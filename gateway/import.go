@@ -96,8 +96,7 @@ func (g *Gateway) refuseImport(ctx context.Context, ref schemas.SessionRef, repe
 	case repeat:
 		return nil
 	}
-	// One of which the import failed runs on nothing.
-	if info, err := describe(ctx, g.conn, ref); err == nil && info.Model != "" {
+	if _, err := describe(ctx, g.conn, ref); err == nil {
 		return schemas.Errorf(schemas.CodeSessionExists, "session %s exists already", ref.ID)
 	}
 	return nil

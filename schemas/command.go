@@ -261,6 +261,9 @@ func (b *CreateBody) validate() error {
 	if err := limit("workspace", b.Workspace, MaxReason); err != nil {
 		return err
 	}
+	if err := checkClean("workspace", b.Workspace); err != nil {
+		return err
+	}
 	if err := limit("system_prompt", b.SystemPrompt, MaxSystemPrompt); err != nil {
 		return err
 	}

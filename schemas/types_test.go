@@ -59,6 +59,7 @@ func TestCommandValidate(t *testing.T) {
 		{"an agent that is no name", create(schemas.CreateBody{Model: "a/b", Agent: "*"}), "agent", schemas.CodeInvalid},
 		{"an approval mode nobody knows", create(schemas.CreateBody{Model: "a/b", ApprovalMode: "x"}), "approval_mode", schemas.CodeInvalid},
 		{"a workspace without end", create(schemas.CreateBody{Model: "a/b", Workspace: strings.Repeat("x", schemas.MaxReason+1)}), "workspace", schemas.CodeTooLarge},
+		{"a workspace that is no path", create(schemas.CreateBody{Model: "a/b", Workspace: "a\x00b"}), "workspace", schemas.CodeInvalid},
 		{"a system prompt without end", create(schemas.CreateBody{Model: "a/b", SystemPrompt: strings.Repeat("x", schemas.MaxSystemPrompt+1)}), "system_prompt", schemas.CodeTooLarge},
 		{"no prompt", prompt(""), "prompt", schemas.CodeInvalid},
 		{"the longest prompt", prompt(strings.Repeat("x", schemas.MaxPrompt)), "", ""},

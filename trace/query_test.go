@@ -136,7 +136,7 @@ func TestListingRefusesBadInput(t *testing.T) {
 	s := open(t, Options{})
 	ctx := context.Background()
 	invalid := &schemas.Error{Code: schemas.CodeInvalid}
-	for _, cursor := range []string{"!", strings.Repeat("A", 1000)} {
+	for _, cursor := range []string{"!", "zz", "____", "AAAAAAAAAAAuLi4", strings.Repeat("A", 1000)} {
 		if _, err := s.Sessions(ctx, "p", Filter{}, Paging{Cursor: cursor}); !errors.Is(err, invalid) {
 			t.Errorf("cursor %.20q: %v", cursor, err)
 		}
@@ -148,7 +148,7 @@ func TestListingRefusesBadInput(t *testing.T) {
 		t.Errorf("usage of a bad project: %v", err)
 	}
 	// A cursor of any bytes stays within the project and does no harm.
-	if page, err := s.Sessions(ctx, "p", Filter{}, Paging{Cursor: "____"}); err != nil || len(page.Sessions) != 0 {
+	if page, err := s.Errors(ctx, "p", Paging{Cursor: "____"}); err != nil || len(page.Failures) != 0 {
 		t.Errorf("made-up cursor: %+v, %v", page, err)
 	}
 }

@@ -115,6 +115,9 @@ const maxLooked = 5000
 func (s *Store) Sessions(ctx context.Context, project string, filter Filter, paging Paging) (SessionPage, error) {
 	var found []SessionInfo
 	limit := paging.limit()
+	if err := checkCursor(project, paging.Cursor); err != nil {
+		return SessionPage{}, err
+	}
 	for looked := 0; ; {
 		rows, next, err := s.listing(ctx, spaceActivity, project, paging)
 		if err != nil {
@@ -218,6 +221,26 @@ func encodeCursor(prefix, last []byte) string {
 	return base64.RawURLEncoding.EncodeToString(last[len(prefix):])
 }
 
+// checkCursor refuses what no page of a listing of sessions has ever ended with.
+func checkCursor(project, cursor string) error {
+	if cursor == "" {
+		return nil
+	}
+	prefix := projectKey(spaceActivity, project)
+	key, err := decodeCursor(prefix, cursor)
+	if err != nil {
+		return err
+	}
+	if ref, _, err := parseActivityKey(key[:len(key)-1]); err != nil || ref.Validate() != nil {
+		return errCursor()
+	}
+	return nil
+}
+
+func errCursor() error {
+	return &schemas.Error{Code: schemas.CodeInvalid, Field: "cursor", Message: "the cursor is not one of this listing"}
+}
+
 // decodeCursor is the first key of the page after a cursor.
 func decodeCursor(prefix []byte, cursor string) ([]byte, error) {
 	if cursor == "" {
@@ -225,7 +248,7 @@ func decodeCursor(prefix []byte, cursor string) ([]byte, error) {
 	}
 	rest, err := base64.RawURLEncoding.DecodeString(cursor)
 	if err != nil || len(rest) > 256 {
-		return nil, &schemas.Error{Code: schemas.CodeInvalid, Field: "cursor", Message: "the cursor is not one of this listing"}
+		return nil, errCursor()
 	}
 	return append(append(prefix[:len(prefix):len(prefix)], rest...), 0), nil
 }
