@@ -15,7 +15,7 @@
 // The tools are for text in UTF-8. A file with a NUL byte in its first 8 KiB, or that is not UTF-8, is
 // binary: it is named as such, not shown, not searched and not edited. Lines end in "\n" for the model,
 // also where the file has "\r\n": reading says so, and editing a file that has nothing but "\r\n"
-// keeps it that way.
+// keeps it that way. In one that has both, reading says which lines have it, and editing wants them exactly.
 //
 // # Writing
 //

@@ -32,6 +32,7 @@ func TestRead(t *testing.T) {
 	b.put("open", "one\ntwo")
 	b.put("empty", "")
 	b.put("dos", "one\r\ntwo\r\n")
+	b.put("mixed", "one\r\ntwo\nthree\r\n")
 	b.put("bell", "one\a\n")
 	b.put("sub/deep", "deep\n")
 	tests := []struct {
@@ -45,6 +46,7 @@ func TestRead(t *testing.T) {
 		{"the last line has no end", readArguments{Path: "open", StartLine: 2}, "two\n[lines 2 to 2, the last]"},
 		{"empty", readArguments{Path: "empty"}, "[the file is empty]"},
 		{"CRLF is told", readArguments{Path: "dos"}, "one\ntwo\n[lines end in \\r\\n]"},
+		{"and where, if it is not everywhere", readArguments{Path: "mixed", StartLine: 2}, "two\nthree\n[lines 2 to 3, the last]\n[lines that end in \\r\\n, others in \\n: 3]"},
 		{"so is what can't be shown", readArguments{Path: "bell"}, "one\n[control characters are not shown]"},
 		{"below", readArguments{Path: "sub/deep"}, "deep\n"},
 		{"up and down again", readArguments{Path: "sub/../sub/./deep"}, "deep\n"},

@@ -175,8 +175,10 @@ func (l *lines) note(first int, text []byte) string {
 	if l.cut > 0 && !l.ended() {
 		notes = append(notes, fmt.Sprintf("the file goes on at start_line %d", l.line))
 	}
-	if bytes.Contains(text, []byte("\r\n")) {
+	if at := occurrences(text, []byte("\r\n")); onlyCRLF(text) {
 		notes = append(notes, `lines end in \r\n`)
+	} else if len(at) > 0 { // else they could not be named to edit_file, which takes such a text as it is
+		notes = append(notes, fmt.Sprintf(`lines that end in \r\n, others in \n: %s`, someFrom(first, at)))
 	}
 	if bytes.ContainsFunc(text, func(r rune) bool { return r < ' ' && r != '\n' && r != '\t' && r != '\r' || r == 0x7f }) {
 		notes = append(notes, "control characters are not shown")

@@ -176,11 +176,14 @@ func occurrences(text, part []byte) (lines []int) {
 }
 
 // some names the first few lines.
-func some(lines []int) string {
+func some(lines []int) string { return someFrom(1, lines) }
+
+// someFrom does, of a text whose first line has that number.
+func someFrom(first int, lines []int) string {
 	const shown = 10
 	var names []string
 	for _, line := range lines[:min(len(lines), shown)] {
-		names = append(names, fmt.Sprint(line))
+		names = append(names, fmt.Sprint(first-1+line))
 	}
 	if len(lines) > shown {
 		names = append(names, "...")
