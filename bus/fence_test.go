@@ -38,9 +38,6 @@ func TestCase_B04_B26_OldOwnerIsFenced(t *testing.T) {
 		if _, err := a.Copy().Confirm(testContext(t)); !errors.Is(err, bus.ErrFenced) {
 			t.Errorf("confirm: %v", err)
 		}
-		if err := a.Copy().CheckClaim(testContext(t)); !errors.Is(err, bus.ErrFenced) {
-			t.Errorf("check: %v", err)
-		}
 		if err := a.Release(testContext(t), bus.ClaimReleased); !errors.Is(err, bus.ErrFenced) {
 			t.Errorf("release: %v", err)
 		}

@@ -260,22 +260,8 @@ func (o *Owner) PublishTail() error {
 	return o.c.publishTail(o.ref, o.prev.sequence)
 }
 
-// CheckClaim reads the owner's claim and fails with [ErrFenced] when it was replaced. Success
-// proves nothing: the answer may be old. An owner that has appended nothing for a while finds out
-// by it that it has been fenced.
-func (o *Owner) CheckClaim(ctx context.Context) error {
-	if o.spent != nil {
-		return o.spent
-	}
-	if err := o.checkClaim(ctx); err != nil {
-		if ctx.Err() != nil && !errors.Is(err, ErrFenced) {
-			return err
-		}
-		return o.fail(err)
-	}
-	return nil
-}
-
+// checkClaim reads the owner's claim and fails with [ErrFenced] when it was replaced. Success proves nothing:
+// the answer may be old.
 func (o *Owner) checkClaim(ctx context.Context) error {
 	last, ok, err := o.c.LastClaim(ctx, o.ref)
 	switch {

@@ -67,7 +67,7 @@ func (c *Client) Ping(ctx context.Context) error {
 	return nil
 }
 
-// CreateOptions describe a session. Model must be set.
+// CreateOptions describe a session. Model must be set, or Agent, which may say all the rest.
 type CreateOptions struct {
 	// ID names the session; empty: one is made up, and is the same for the same [Key].
 	ID string

@@ -1,6 +1,6 @@
 // Package client is what a Go program uses to run agents on Braid.
 //
-//	c := client.New(client.HTTP("http://127.0.0.1:4480", token))
+//	c := client.New(client.HTTP("http://127.0.0.1:7300", token))
 //	defer c.Close()
 //	s, err := c.Create(ctx, client.CreateOptions{CreateBody: schemas.CreateBody{Model: "shell/demo"}})
 //	…

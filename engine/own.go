@@ -244,9 +244,9 @@ func (r *runner) begin(c claimed) error {
 	lost := r.lostUsage()
 	taken := session.TakenOver{To: r.e.instance, Lost: lost, Jitter: r.e.jitter()}
 	if r.state.Task != nil && !(c.before.State == bus.ClaimReleased && r.state.Suspendable()) {
-		taken.From, taken.Cause = c.before.Instance, "lost"
+		taken.From, taken.Cause = c.before.Instance, schemas.OwnerLost
 		if c.before.State == bus.ClaimReleased {
-			taken.Cause = "handover"
+			taken.Cause = schemas.OwnerLetGo
 		}
 	}
 	if c.takeovers >= maxTakeovers {

@@ -9,6 +9,7 @@ import (
 // crowd counts what is served at once, by what it is served for, and refuses what is too many: a
 // gateway's memory is bounded, whatever its clients do.
 type crowd struct {
+	what            string // they are, in the plural: for people
 	most, mostOfOne int
 
 	mu struct {
@@ -18,8 +19,8 @@ type crowd struct {
 	}
 }
 
-func newCrowd(most, mostOfOne int) *crowd {
-	c := &crowd{most: most, mostOfOne: mostOfOne}
+func newCrowd(what string, most, mostOfOne int) *crowd {
+	c := &crowd{what: what, most: most, mostOfOne: mostOfOne}
 	c.mu.of = map[schemas.SessionRef]int{}
 	return c
 }
@@ -31,9 +32,9 @@ func (c *crowd) enter(ref schemas.SessionRef) (leave func(), err error) {
 	defer c.mu.Unlock()
 	switch {
 	case c.mu.all >= c.most:
-		return nil, schemas.Errorf(schemas.CodeTooMany, "this gateway serves %d of these at once already", c.mu.all)
+		return nil, schemas.Errorf(schemas.CodeTooMany, "this gateway has %d %s already, as many as it may; try again", c.mu.all, c.what)
 	case c.mu.of[ref] >= c.mostOfOne:
-		return nil, schemas.Errorf(schemas.CodeTooMany, "%d of these are served at once already for this session", c.mu.of[ref])
+		return nil, schemas.Errorf(schemas.CodeTooMany, "this gateway has %d %s of session %s already, as many as it may; try again", c.mu.of[ref], c.what, ref.ID)
 	}
 	c.mu.all++
 	c.mu.of[ref]++

@@ -48,7 +48,7 @@ func TestTooMany(t *testing.T) {
 }
 
 func TestCrowd(t *testing.T) {
-	c := newCrowd(3, 2)
+	c := newCrowd("things", 3, 2)
 	a, b := schemas.SessionRef{Project: "p", ID: "a"}, schemas.SessionRef{Project: "p", ID: "b"}
 	var leaves []func()
 	for _, row := range []struct {

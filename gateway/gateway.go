@@ -125,8 +125,8 @@ func New(o Options) (*Gateway, error) {
 	g := &Gateway{o: o, conn: o.Conn, log: o.Log, guard: newGuard(o.Token, o.Hosts), files: files}
 	g.stopping, g.stop = context.WithCancel(context.Background())
 	g.hubs, g.replays, g.projects = newHubs(g), newReplays(), &projects{g: g}
-	g.watchers = newCrowd(g.o.MaxWatchers, g.o.MaxWatchers)
-	g.waiting = newCrowd(g.o.MaxWaiting, max(g.o.MaxWaiting/waitingShare, 1))
+	g.watchers = newCrowd("streams and waits", g.o.MaxWatchers, g.o.MaxWatchers)
+	g.waiting = newCrowd("unanswered commands", g.o.MaxWaiting, max(g.o.MaxWaiting/waitingShare, 1))
 	table := g.table()
 	if g.api, err = describeAPI(table); err != nil {
 		return nil, fmt.Errorf("gateway: %w", err)

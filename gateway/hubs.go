@@ -85,7 +85,7 @@ func (s *hubs) take(ref schemas.SessionRef) (*lease, error) {
 	l := s.mu.byRef[ref]
 	if l == nil {
 		if len(s.mu.byRef) >= s.most && !s.dropLocked() {
-			return nil, schemas.Errorf(schemas.CodeTooMany, "this gateway follows %d sessions already", s.most)
+			return nil, schemas.Errorf(schemas.CodeTooMany, "this gateway follows %d sessions already, as many as it may; try again", s.most)
 		}
 		l = s.startLocked(ref)
 	}

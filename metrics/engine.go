@@ -9,7 +9,7 @@ import (
 	"braid/schemas"
 )
 
-// Engine counts what an engine's events say. It is called once a process.
+// Engine counts what an engine's events say. Call it once: a second call panics.
 func (m *Metrics) Engine() engine.Events {
 	if m == nil {
 		return engine.Events{}

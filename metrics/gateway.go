@@ -8,7 +8,7 @@ import (
 	"braid/gateway"
 )
 
-// Gateway counts what a gateway's events say. It is called once a process.
+// Gateway counts what a gateway's events say. Call it once: a second call panics.
 func (m *Metrics) Gateway() gateway.Events {
 	if m == nil {
 		return gateway.Events{}

@@ -12,7 +12,7 @@ import (
 )
 
 // Toolrunner counts what a toolrunner's events say, and asks for its queues whenever somebody scrapes.
-// It is called once a process.
+// Call it once: a second call panics.
 func (m *Metrics) Toolrunner(conn *bus.Conn) toolrunner.Events {
 	if m == nil {
 		return toolrunner.Events{}

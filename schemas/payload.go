@@ -397,11 +397,19 @@ func (b *WorkspaceBound) Pool() string {
 	return PrivatePool(b.Toolrunner)
 }
 
+// The causes of a change of owner.
+const (
+	// OwnerLost: the engine before is gone.
+	OwnerLost = "lost"
+	// OwnerLetGo: it has handed the session over.
+	OwnerLetGo = "handover"
+)
+
 // OwnerChanged: another engine took the session over in mid-task.
 type OwnerChanged struct {
 	From string `json:"from"`
 	To   string `json:"to"`
-	// Cause is "lost" (the old engine is gone) or "handover" (it let go).
+	// Cause is [OwnerLost] or [OwnerLetGo].
 	Cause string `json:"cause"`
 	// Gap is set when fragments before had expired by then: the complete messages of what was being
 	// streamed need not be all that was streamed.

@@ -77,7 +77,7 @@ func serve(ctx context.Context, o cli.EngineFlags, stderr io.Writer) (err error)
 	defer cli.Close(&err, func() error { return cli.CloseTrace(store) })
 	conn, err := bus.Connect(ctx, o.Broker.Options("braid-engine", log))
 	if err != nil {
-		return err
+		return cli.UnlessStopped(ctx, err)
 	}
 	defer conn.Close()
 	counted.Broker("engine", conn)
@@ -86,7 +86,7 @@ func serve(ctx context.Context, o cli.EngineFlags, stderr io.Writer) (err error)
 		Events: counted.Engine().And(drawn.Engine()), TraceParent: drawn.TraceParent(), Log: log,
 	})
 	if err != nil {
-		return err
+		return cli.UnlessStopped(ctx, err)
 	}
 	counted.Sessions(e)
 	<-ctx.Done()

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -20,5 +21,15 @@ func TestConfiguration(t *testing.T) {
 	code := run(t.Context(), []string{"--config", file}, &out, &out)
 	if says := "--log-level is from " + file + ":3"; code != cli.ExitUsage || !strings.Contains(out.String(), says) {
 		t.Errorf("exit code %d, want %q in: %s", code, says, &out)
+	}
+}
+
+// Who is told to stop while it waits for the broker ends as asked.
+func TestStopWhileWaitingForTheBroker(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	var out bytes.Buffer
+	if code := run(ctx, []string{"--nats", "nats://127.0.0.1:1", "--data", t.TempDir()}, &out, &out); code != cli.ExitOK {
+		t.Errorf("exit code %d: %s", code, &out)
 	}
 }

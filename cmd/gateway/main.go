@@ -58,12 +58,12 @@ func serve(ctx context.Context, o cli.GatewayFlags, stdout, stderr io.Writer) (e
 	defer cli.Close(&err, stopMetrics)
 	conn, err := bus.Connect(ctx, o.Broker.Options("braid-gateway", log))
 	if err != nil {
-		return err
+		return cli.UnlessStopped(ctx, err)
 	}
 	defer conn.Close()
 	counted.Broker("gateway", conn)
 	if err := cli.PutAgents(ctx, conn, o.Project, agents); err != nil {
-		return err
+		return cli.UnlessStopped(ctx, err)
 	}
 	g, err := gateway.New(gateway.Options{
 		Conn: conn, Token: o.Token, Project: o.Project, Hosts: o.Hosts, Events: counted.Gateway(), Log: log,

@@ -74,11 +74,8 @@ func serve(ctx context.Context, o cli.ToolrunnerFlags, stderr io.Writer) (err er
 	}
 	defer stopSpans()
 	conn, err := bus.Connect(ctx, o.Broker.Options("braid-toolrunner", log))
-	if ctx.Err() != nil {
-		return nil // told to stop while it waited for the broker
-	}
 	if err != nil {
-		return err
+		return cli.UnlessStopped(ctx, err)
 	}
 	defer conn.Close()
 	counted.Broker("toolrunner", conn)

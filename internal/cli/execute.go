@@ -85,6 +85,15 @@ func OnSignal(parent context.Context) (ctx context.Context, stop context.CancelF
 	return ctx, stop
 }
 
+// UnlessStopped is err, which kept a process from beginning; nil if it was told to stop meanwhile, since an
+// end that was asked for is no failure.
+func UnlessStopped(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
 // withoutSignals is the key of the context that [OnSignal] was given.
 type withoutSignals struct{}
 

@@ -161,7 +161,7 @@ func (s *State) applyModel(m schemas.Message) {
 		r.Looped = true
 	case *schemas.OwnerChanged:
 		if r.Open {
-			r.Moved = p.Cause == handover
+			r.Moved = p.Cause == schemas.OwnerLetGo
 		}
 	case *schemas.ApprovalRequest:
 		if c := s.call(p.ToolCallID); c != nil {

@@ -19,7 +19,6 @@ func (st *step) takenOver(e TakenOver) {
 	st.recovered = true
 	t := st.Task
 	if t == nil || st.imports() { // the command of an import comes again: it has no outcome
-
 		return
 	}
 	r := t.Request
@@ -35,7 +34,7 @@ func (st *step) takenOver(e TakenOver) {
 		st.endAborted(e.Lost, true)
 	case r.Open:
 		message := "the engine that ran the request was lost"
-		if e.Cause == handover {
+		if e.Cause == schemas.OwnerLetGo {
 			message = "the engine that ran the request was stopped"
 		}
 		st.failRequest(ModelEnded{

@@ -20,9 +20,6 @@ import (
 // now and then and not with every task, short enough that nobody has to turn anything back.
 const coolDown = 5 * time.Minute
 
-// handover is the cause of a change of owner that the one before meant.
-const handover = "handover"
-
 // ownModel is the first route.
 func (s *State) ownModel() string {
 	if s.importing != nil {

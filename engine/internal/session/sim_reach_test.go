@@ -181,13 +181,13 @@ func (r *reachReader) overBudget(p *schemas.BudgetExceeded) {
 
 func (r *reachReader) owner(p *schemas.OwnerChanged) {
 	r.changed = true
-	if r.open && p.Cause == handover {
+	if r.open && p.Cause == schemas.OwnerLetGo {
 		r.moves++
 	}
 	r.note(r.moves > 1, "handed over twice in a request")
 	r.note(r.moves > 0 && r.model != "", "handed over on a fallback model")
-	r.note(r.open && p.Cause == handover && r.attempt >= maxAttempts, "handed over high on a ladder")
-	r.note(r.open && p.Cause == handover && r.aborting, "handed over while aborting")
+	r.note(r.open && p.Cause == schemas.OwnerLetGo && r.attempt >= maxAttempts, "handed over high on a ladder")
+	r.note(r.open && p.Cause == schemas.OwnerLetGo && r.aborting, "handed over while aborting")
 	r.note(r.over, "taken over over budget")
 	r.note(r.steered() > 0, "taken over while something steers")
 	r.note(len(r.waits)-r.steered() > 1, "taken over with a queue")

@@ -92,7 +92,7 @@ func (r *routeReader) read(m schemas.Message) {
 	case *schemas.RequestBegin:
 		r.begin(p)
 	case *schemas.OwnerChanged:
-		r.moved = r.open && p.Cause == handover
+		r.moved = r.open && p.Cause == schemas.OwnerLetGo
 	case *schemas.RequestEnd:
 		r.open = false
 		r.ended(p)

@@ -152,7 +152,7 @@ func (w *world) die() {
 // handOver lets the owner go in an orderly way: what it had appended is stored.
 func (w *world) handOver() {
 	w.storeFrame(w.unstored)
-	w.leave(handover)
+	w.leave(schemas.OwnerLetGo)
 }
 
 func (w *world) leave(cause string) {
