@@ -53,21 +53,35 @@ func (r *runner) streamTrace(ctx context.Context, e session.ReadTrace) error {
 	if err != nil {
 		return invalidTrace(err)
 	}
-	read := session.TraceRead{Command: e.Command, Facts: facts}
-	if e.Settings != nil {
-		read.Settings = *e.Settings
-	} else if read.Settings, err = e.Import.Settings(r.ref.ID, facts.Meta); err != nil {
+	settings, err := r.importSettings(e, facts.Meta)
+	if err != nil {
 		return err
-	} else if refused := r.refuseModels(&schemas.CreateBody{
-		Model: read.Settings.Provider + "/" + read.Settings.ModelID, FallbackModels: e.Import.FallbackModels, Limits: read.Settings.Limits,
-	}); refused != nil {
-		return refused
 	}
-	read.Settings.FallbackModels = slices.DeleteFunc(slices.Clone(read.Settings.FallbackModels), func(model string) bool {
-		_, err := r.e.models.Open(model)
-		return err != nil // the trace had it elsewhere
-	})
+	read := session.TraceRead{Command: e.Command, Facts: facts, Settings: settings}
 	return r.cutTrace(ctx, schemas.NewLineReader(bytes.NewReader(data)), e.From, read)
+}
+
+// importSettings says what the session is to run on: what an owner before has recorded, or what the command
+// makes of the trace's own settings. The trace's fallback models are left out where this engine has none of
+// that name: it had them elsewhere.
+func (r *runner) importSettings(e session.ReadTrace, traced schemas.SessionMeta) (settings schemas.SessionMeta, err error) {
+	if e.Settings != nil {
+		settings = *e.Settings
+	} else {
+		if settings, err = e.Import.Settings(r.ref.ID, traced); err != nil {
+			return settings, err
+		}
+		if refused := r.refuseModels(&schemas.CreateBody{
+			Model: settings.Provider + "/" + settings.ModelID, FallbackModels: e.Import.FallbackModels, Limits: settings.Limits,
+		}); refused != nil {
+			return settings, refused
+		}
+	}
+	settings.FallbackModels = slices.DeleteFunc(slices.Clone(settings.FallbackModels), func(model string) bool {
+		_, err := r.e.models.Open(model)
+		return err != nil
+	})
+	return settings, nil
 }
 
 // cutTrace hands the messages from the from-th on to the loop, a frame's worth at a time, and no

@@ -17,7 +17,7 @@ import (
 // what.
 
 func agentsCommand() *cobra.Command {
-	var json bool
+	var list *listing
 	cmd := onPlace(&cobra.Command{
 		Use:   "agents",
 		Short: "List the agents that sessions can run",
@@ -30,31 +30,24 @@ func agentsCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		rows := newTable("AGENT", "MODEL", "APPROVAL", "TOOLS")
 		for _, a := range agents {
-			if json {
-				if err := printObject(cmd.OutOrStdout(), a); err != nil {
-					return err
-				}
-				continue
-			}
 			tools := strings.Join(a.Tools, " ")
 			if a.Tools == nil {
 				tools = "all"
 			}
-			rows.row(a.Name, a.Model, cmp.Or(string(a.ApprovalMode), string(schemas.ApproveReadOnly)), shorten(tools, 80))
+			mode := cmp.Or(a.ApprovalMode, schemas.ApproveReadOnly)
+			if err := list.add(cmd.OutOrStdout(), a, a.Name, a.Model, string(mode), shorten(tools, 80)); err != nil {
+				return err
+			}
 		}
-		if json {
-			return nil
-		}
-		return rows.print(cmd.OutOrStdout())
+		return list.finish(cmd.OutOrStdout())
 	})
-	cmd.Flags().BoolVar(&json, "json", false, "print one JSON object a line")
+	list = newListing(cmd.Flags(), "AGENT", "MODEL", "APPROVAL", "TOOLS")
 	return cmd
 }
 
 func modelsCommand() *cobra.Command {
-	var json bool
+	var list *listing
 	cmd := onPlace(&cobra.Command{
 		Use:   "models",
 		Short: "List the models that sessions can run on",
@@ -63,34 +56,23 @@ func modelsCommand() *cobra.Command {
 		Example: "  braid models\n  braid models --models providers.yaml --json",
 		Args:    cobra.NoArgs,
 	}, func(cmd *cobra.Command, c *client.Client, _ []string) error {
-		list, err := c.Models(cmd.Context())
+		models, err := c.Models(cmd.Context())
 		if err != nil {
 			return err
 		}
-		if json {
-			return printModels(cmd, list)
-		}
-		rows := newTable("MODEL", "INPUT", "OUTPUT", "CACHED")
-		for _, m := range withProviders(list) {
+		for _, m := range withProviders(models) {
+			cells := []string{m.Name}
 			if p := m.Price; p != nil {
-				rows.row(m.Name, dollars(p.Input), dollars(p.Output), dollars(p.CacheRead))
-			} else {
-				rows.row(m.Name)
+				cells = append(cells, dollars(p.Input), dollars(p.Output), dollars(p.CacheRead))
+			}
+			if err := list.add(cmd.OutOrStdout(), m, cells...); err != nil {
+				return err
 			}
 		}
-		return rows.print(cmd.OutOrStdout())
+		return list.finish(cmd.OutOrStdout())
 	})
-	cmd.Flags().BoolVar(&json, "json", false, "print one JSON object a line")
+	list = newListing(cmd.Flags(), "MODEL", "INPUT", "OUTPUT", "CACHED")
 	return cmd
-}
-
-func printModels(cmd *cobra.Command, list bus.ModelList) error {
-	for _, m := range withProviders(list) {
-		if err := printObject(cmd.OutOrStdout(), m); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // withProviders adds a line for each provider that lists no model.
@@ -105,7 +87,7 @@ func withProviders(list bus.ModelList) []bus.ModelInfo {
 }
 
 func toolsCommand() *cobra.Command {
-	var json bool
+	var list *listing
 	cmd := onPlace(&cobra.Command{
 		Use:   "tools",
 		Short: "List the tools that models can use",
@@ -114,28 +96,21 @@ func toolsCommand() *cobra.Command {
 		Example: "  braid tools\n  braid tools --json      # with the schemas of their arguments",
 		Args:    cobra.NoArgs,
 	}, func(cmd *cobra.Command, c *client.Client, _ []string) error {
-		list, err := c.Tools(cmd.Context())
+		found, err := c.Tools(cmd.Context())
 		if err != nil {
 			return err
 		}
-		for _, x := range list.Conflicts {
+		for _, x := range found.Conflicts {
 			fmt.Fprintf(cmd.ErrOrStderr(), "%s is defined differently by %s, whose definition counts, and %s\n", x.Tool, x.Used, x.Ignored)
 		}
-		rows := newTable("TOOL", "MAY", "POOL", "DOES")
-		for _, t := range list.Tools {
-			if t = t.WithDefaults(); json {
-				if err := printObject(cmd.OutOrStdout(), t); err != nil {
-					return err
-				}
-				continue
+		for _, t := range found.Tools {
+			t = t.WithDefaults()
+			if err := list.add(cmd.OutOrStdout(), t, t.Name, string(t.Permission), t.Pool, shorten(t.Description, 80)); err != nil {
+				return err
 			}
-			rows.row(t.Name, string(t.Permission), t.Pool, shorten(t.Description, 80))
 		}
-		if json {
-			return nil
-		}
-		return rows.print(cmd.OutOrStdout())
+		return list.finish(cmd.OutOrStdout())
 	})
-	cmd.Flags().BoolVar(&json, "json", false, "print one JSON object a line")
+	list = newListing(cmd.Flags(), "TOOL", "MAY", "POOL", "DOES")
 	return cmd
 }

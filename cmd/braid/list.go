@@ -7,6 +7,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/spf13/pflag"
+
 	"braid/schemas"
 )
 
@@ -20,6 +22,36 @@ func printObject(w io.Writer, v any) error {
 	}
 	_, err = fmt.Fprintf(w, "%s\n", line)
 	return err
+}
+
+// listing prints things: as the rows of a table, or one JSON object a line if --json asks for that.
+type listing struct {
+	json  bool
+	table *table
+}
+
+// newListing makes the listing of a command, and its flag.
+func newListing(flags *pflag.FlagSet, columns ...string) *listing {
+	l := &listing{table: newTable(columns...)}
+	flags.BoolVar(&l.json, "json", false, "print one JSON object a line")
+	return l
+}
+
+// add lists a thing: what programs get of it, and its cells for people.
+func (l *listing) add(w io.Writer, thing any, cells ...string) error {
+	if l.json {
+		return printObject(w, thing)
+	}
+	l.table.row(cells...)
+	return nil
+}
+
+// finish prints what is not printed yet.
+func (l *listing) finish(w io.Writer) error {
+	if l.json {
+		return nil
+	}
+	return l.table.print(w)
 }
 
 // table is printed with its columns aligned.

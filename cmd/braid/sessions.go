@@ -21,7 +21,7 @@ func sessionsCommand() *cobra.Command {
 	var wanted client.SessionsOptions
 	var since string
 	var limit int
-	var json bool
+	var list *listing
 	cmd := onPlace(&cobra.Command{
 		Use:   "sessions",
 		Short: "List sessions, and end or delete them",
@@ -38,7 +38,7 @@ func sessionsCommand() *cobra.Command {
 		if limit < 0 {
 			return cli.Usage("--limit must be 0 or more")
 		}
-		return listSessions(cmd, c, wanted, limit, json)
+		return listSessions(cmd, c, wanted, limit, list)
 	})
 	flags := cmd.Flags()
 	flags.StringVar((*string)(&wanted.State), "state", "", "only sessions that are idle, running or waiting")
@@ -46,7 +46,7 @@ func sessionsCommand() *cobra.Command {
 	flags.StringVar(&wanted.Model, "model", "", "only sessions made for this provider/model")
 	flags.StringVar(&since, "since", "", "only sessions made since: a day, a time (RFC 3339), or how long ago, such as 24h")
 	flags.IntVar(&limit, "limit", 50, "how many at most; 0: all")
-	flags.BoolVar(&json, "json", false, "print one JSON object a line")
+	list = newListing(flags, "ID", "STATE", "MODEL", "AGENT", "TASKS", "TOKENS", "COST", "ACTIVE", "TITLE")
 	cli.OnlyTyped(flags, "state", "agent", "model", "since", "limit")
 	completeFlag(cmd, "state", words("idle", "running", "waiting"))
 	completeFlag(cmd, "agent", agentNames)
@@ -72,35 +72,26 @@ func parseSince(text string, now time.Time) (time.Time, error) {
 	return time.Time{}, fmt.Errorf("%q is neither a day such as 2006-01-31, nor a time such as 2006-01-31T15:04:05Z, nor a duration such as 24h", text)
 }
 
-func listSessions(cmd *cobra.Command, c *client.Client, wanted client.SessionsOptions, limit int, json bool) error {
-	out := cmd.OutOrStdout()
-	rows := newTable("ID", "STATE", "MODEL", "AGENT", "TASKS", "TOKENS", "COST", "ACTIVE", "TITLE")
+func listSessions(cmd *cobra.Command, c *client.Client, wanted client.SessionsOptions, limit int, list *listing) error {
 	n := 0
 	for info, err := range c.Sessions(cmd.Context(), wanted) {
 		if err != nil {
 			return err
 		}
-		if n++; json {
-			err = printObject(out, info)
-		} else {
-			rows.row(info.ID, string(info.State), info.Model, info.Agent, strconv.Itoa(info.Tasks), strconv.FormatInt(info.TotalTokens, 10),
-				dollars(info.TotalCostUSD), localTime(info.LastActivity), shorten(info.Title, 50))
-		}
-		if err != nil {
+		if err := list.add(cmd.OutOrStdout(), info,
+			info.ID, string(info.State), info.Model, info.Agent, strconv.Itoa(info.Tasks), strconv.FormatInt(info.TotalTokens, 10),
+			dollars(info.TotalCostUSD), localTime(info.LastActivity), shorten(info.Title, 50)); err != nil {
 			return err
 		}
-		if n == limit {
+		if n++; n == limit {
 			break
 		}
 	}
-	switch {
-	case json:
-		return nil
-	case n == 0:
+	if n == 0 && !list.json {
 		fmt.Fprintln(cmd.ErrOrStderr(), "no sessions")
 		return nil
 	}
-	return rows.print(out)
+	return list.finish(cmd.OutOrStdout())
 }
 
 func showSessionCommand() *cobra.Command {

@@ -42,7 +42,9 @@ func overBudget(t *testing.T, status schemas.StopReason) *play {
 	})
 }
 
-func (p *play) handedOver() *play { return p.do(TakenOver{From: "e1", To: "e2", Cause: schemas.OwnerLetGo}) }
+func (p *play) handedOver() *play {
+	return p.do(TakenOver{From: "e1", To: "e2", Cause: schemas.OwnerLetGo})
+}
 
 // What follows a request, by how it ended and where.
 func TestRoutes(t *testing.T) {
