@@ -41,7 +41,7 @@ func (s *Session) Stream(ctx context.Context, o WatchOptions) iter.Seq2[Event, e
 // is waited for stands in [State].
 func (s *Session) Turns(ctx context.Context, o WatchOptions) iter.Seq2[Event, error] {
 	if o.Prompts {
-		return refuse(&schemas.Error{Code: schemas.CodeInvalid, Field: "Prompts", Message: "no prompts are in the view of turns"})
+		return refuse(&schemas.Error{Code: schemas.CodeInvalid, Field: "Prompts", Message: "the view of turns has no prompts"})
 	}
 	return s.watch(ctx, watch{after: o.After, turns: true})
 }

@@ -32,7 +32,7 @@ type hubs struct {
 }
 
 // errStopping answers who comes too late.
-var errStopping = schemas.Errorf(schemas.CodeUnavailable, "this gateway stops; try again")
+var errStopping = schemas.Errorf(schemas.CodeUnavailable, "this gateway is stopping; try again")
 
 // lease counts a hub's users.
 type lease struct {

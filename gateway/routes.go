@@ -231,7 +231,7 @@ func (g *Gateway) routes(table []route) http.Handler {
 		mux.Handle(path, g.serveRoute(route{path: path, handle: methodNotAllowed(strings.Join(allowed, ", "))}))
 	}
 	mux.Handle("/", g.serveRoute(route{path: "/", handle: func(_ http.ResponseWriter, _ *http.Request) error {
-		return schemas.Errorf(schemas.CodeNotFound, "there is nothing here")
+		return schemas.Errorf(schemas.CodeNotFound, "this gateway serves no such path")
 	}}))
 	return mux
 }
@@ -279,6 +279,6 @@ func checkQuery(query string, known []parameter) error {
 func methodNotAllowed(allowed string) handler {
 	return func(w http.ResponseWriter, _ *http.Request) error {
 		w.Header().Set("Allow", allowed)
-		return schemas.Errorf(codeMethodNotAllowed, "this takes %s", allowed)
+		return schemas.Errorf(codeMethodNotAllowed, "this path takes %s", allowed)
 	}
 }

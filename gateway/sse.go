@@ -38,7 +38,7 @@ const eventEnd = "\n\n"
 const (
 	commentHeartbeat = ":\n\n"
 	commentOpen      = ": braid\nretry: 1000\n\n"
-	commentStopping  = ": this gateway stops; reconnect with the last id\n\n"
+	commentStopping  = ": this gateway is stopping; reconnect with the last id\n\n"
 	commentSlow      = ": too slow; reconnect with the last id\n\n"
 	commentGone      = ": the session can't be followed any more\n\n"
 )

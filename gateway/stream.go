@@ -42,7 +42,7 @@ func readWatch(r *http.Request) (watch, error) {
 	case view != viewTurns:
 		return w, &schemas.Error{Code: schemas.CodeInvalid, Field: "view", Message: "view must be stream or turns"}
 	case w.prompts:
-		return w, &schemas.Error{Code: schemas.CodeInvalid, Field: "include", Message: "no prompts are in this view"}
+		return w, &schemas.Error{Code: schemas.CodeInvalid, Field: "include", Message: "the view of turns has no prompts"}
 	default:
 		w.turns = true
 	}

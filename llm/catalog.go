@@ -29,17 +29,17 @@ type Catalog struct {
 	calls     calls
 }
 
-// NewCatalog returns a catalogue of the providers. It refuses a provider whose name is invalid
+// NewCatalog returns a catalog of the providers. It refuses a provider whose name is invalid
 // or taken.
 func NewCatalog(providers ...Provider) (*Catalog, error) {
 	c := &Catalog{providers: make(map[string]Provider, len(providers))}
 	for _, p := range providers {
 		name := p.Name()
 		if err := schemas.ValidateName("provider", name); err != nil {
-			return nil, fmt.Errorf("new catalogue: %w", err)
+			return nil, fmt.Errorf("make a catalog: %w", err)
 		}
 		if _, taken := c.providers[name]; taken {
-			return nil, fmt.Errorf("new catalogue: there are two providers of name %q", name)
+			return nil, fmt.Errorf("make a catalog: two providers are named %q", name)
 		}
 		c.providers[name] = p
 	}
@@ -55,7 +55,7 @@ func (c *Catalog) Open(name string) (Model, error) {
 	}
 	p, ok := c.providers[provider]
 	if !ok {
-		return nil, schemas.Errorf(schemas.CodeUnknownModel, "no provider %q; there is %s", provider, c.names())
+		return nil, schemas.Errorf(schemas.CodeUnknownModel, "there is no provider %q; the providers are: %s", provider, c.names())
 	}
 	m, err := p.Model(model)
 	if err != nil {
@@ -89,7 +89,7 @@ func (c *Catalog) Models() []string {
 // Abandoned counts the requests that were given up and whose model still has not returned.
 func (c *Catalog) Abandoned() int { return c.calls.abandoned() }
 
-// Close waits until every request of the catalogue's models has returned, the abandoned ones
+// Close waits until every request of the catalog's models has returned, the abandoned ones
 // included, or ctx ends. It stops none: that is what their contexts are for. Then it closes the
 // providers that can be closed.
 func (c *Catalog) Close(ctx context.Context) error {

@@ -71,8 +71,8 @@ func TestNewCatalogRefuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Open("a/b"); err == nil || !strings.Contains(err.Error(), "there is none") {
-		t.Errorf("an empty catalogue: %v", err)
+	if _, err := c.Open("a/b"); err == nil || !strings.Contains(err.Error(), "the providers are: none") {
+		t.Errorf("an empty catalog: %v", err)
 	}
 }
 

@@ -16,7 +16,7 @@
 // Whoever writes a provider uses an [Emitter], which can't break that rule. Whoever uses a
 // provider goes through [Guard], which trusts no implementation: panics, calls that ignore
 // cancellation, and segments that are left open, interleaved or wrong end as an outcome like any
-// other, and what the caller sees is in order all the same. Models opened from a catalogue are
+// other, and what the caller sees is in order all the same. Models opened from a catalog are
 // guarded already.
 //
 // Whoever uses a model by itself may loop over [Events] instead: deltas, whole calls, and one last

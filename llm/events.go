@@ -40,7 +40,7 @@ var errLeft = errors.New("its caller has left")
 // last event is one done, if the request completed, or one error, whatever went wrong; events
 // before an error are no part of any response. Reasoning comes from models that show theirs.
 //
-// The model is guarded, see [Guard]: one that was not opened from a catalogue may go on for a
+// The model is guarded, see [Guard]: one that was not opened from a catalog may go on for a
 // while after the loop, if it ignores that ctx has ended. Each loop over the sequence is a request
 // of its own. It runs on a goroutine of its own, which waits for the body of the loop, and has
 // ended when the loop has. Leaving the loop early ends the request.

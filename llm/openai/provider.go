@@ -224,7 +224,7 @@ func (p *Provider) Models() []string { return slices.Sorted(maps.Keys(p.config.M
 func (p *Provider) Model(name string) (llm.Model, error) {
 	c, ok := p.config.Models[name]
 	if !ok && len(p.config.Models) > 0 {
-		return nil, schemas.Errorf(schemas.CodeUnknownModel, "provider %s has no model %q; there is %s", p.config.Name, name, strings.Join(p.Models(), ", "))
+		return nil, schemas.Errorf(schemas.CodeUnknownModel, "provider %s has no model %q; its models are: %s", p.config.Name, name, strings.Join(p.Models(), ", "))
 	}
 	return &model{provider: p, name: name, config: c, from: p.config.Name + "/" + name}, nil
 }

@@ -69,7 +69,7 @@ func (p *Provider) Model(name string) (llm.Model, error) {
 	if s := p.scripts[name]; s != nil {
 		return s, nil
 	}
-	return nil, schemas.Errorf(schemas.CodeUnknownModel, "no script %q; there is %s", name, strings.Join(p.Models(), ", "))
+	return nil, schemas.Errorf(schemas.CodeUnknownModel, "there is no script %q; the scripts are: %s", name, strings.Join(p.Models(), ", "))
 }
 
 // Script returns the script of that name, to open its gates; nil if there is none.

@@ -8,7 +8,7 @@ const deletedReason = "the session is deleted"
 // refuseDelete says why the session can't be deleted now.
 func (st *step) refuseDelete(b *schemas.DeleteBody) *schemas.Error {
 	if st.Task != nil && !st.Deleting && (b == nil || !b.Force) {
-		return schemas.Errorf(schemas.CodeTaskInProgress, "session %s runs a task; abort it first, or force it", st.Session.ID)
+		return schemas.Errorf(schemas.CodeTaskInProgress, "session %s runs a task: abort it first, or delete with force", st.Session.ID)
 	}
 	return nil
 }

@@ -50,7 +50,7 @@ func (st *step) refuseTask(c *schemas.Command) *schemas.Error {
 	case c.Task.Earlier() && len(st.Context) > 0:
 		return hasHistory(st.Session)
 	case t != nil && len(st.Queue) >= schemas.MaxQueue:
-		return schemas.Errorf(schemas.CodeQueueFull, "%d tasks of session %s wait already", len(st.Queue), st.Session.ID)
+		return schemas.Errorf(schemas.CodeQueueFull, "%d tasks of session %s wait already, as many as may", len(st.Queue), st.Session.ID)
 	}
 	return nil
 }
