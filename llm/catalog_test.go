@@ -38,7 +38,7 @@ func TestCatalog(t *testing.T) {
 	}{
 		{"demo", schemas.CodeInvalid, "provider/model"},
 		{"", schemas.CodeInvalid, "provider/model"},
-		{"circus/a", schemas.CodeUnknownModel, "there is shell, zoo"},
+		{"circus/a", schemas.CodeUnknownModel, "the providers are: shell, zoo"},
 		{"shell/other", schemas.CodeUnknownModel, "only demo"},
 	}
 	for _, tt := range tests {
