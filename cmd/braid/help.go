@@ -49,12 +49,29 @@ func addCommands(root *cobra.Command) {
 	root.SetUsageFunc(func(cmd *cobra.Command) error { return printUsage(cmd.OutOrStderr(), cmd) })
 }
 
+// onlyKey annotates commands that are nothing but the commands below them.
+const onlyKey = "braid_only_commands"
+
+// refuseUnknown has commands that are nothing but those below them refuse others: they would print their
+// help and succeed, and a script that takes what is printed for what it asked for would run that.
+func refuseUnknown(root *cobra.Command) {
+	root.InitDefaultCompletionCmd() // else it is added later
+	for _, cmd := range root.Commands() {
+		if cmd.Runnable() {
+			continue
+		}
+		cmd.Annotations = map[string]string{onlyKey: ""}
+		cmd.Args = cobra.NoArgs
+		cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+	}
+}
+
 // printUsage prints how a command is used: what it is called with, examples, commands below it, and its
 // flags by what they are about.
 func printUsage(w io.Writer, cmd *cobra.Command) error {
 	var b strings.Builder
 	b.WriteString("Usage:\n")
-	if cmd.Runnable() {
+	if _, only := cmd.Annotations[onlyKey]; cmd.Runnable() && !only {
 		fmt.Fprintf(&b, "  %s\n", cmd.UseLine())
 	}
 	if cmd.HasAvailableSubCommands() {

@@ -83,6 +83,19 @@ func TestHelpSortsFlags(t *testing.T) {
 	}
 }
 
+func TestUnknownCommandsAreRefused(t *testing.T) {
+	for _, above := range []string{"trace", "completion", "sessions", "config"} {
+		if code, stdout, stderr := braid(t, above, "nonsense"); code != cli.ExitUsage || stdout != "" || !strings.Contains(stderr, `unknown command "nonsense"`) {
+			t.Errorf("%s: %d %q %q", above, code, stdout, stderr)
+		}
+		if above == "trace" || above == "completion" {
+			if code, stdout, _ := braid(t, above); code != cli.ExitOK || !strings.Contains(stdout, "Usage:\n  braid "+above+" COMMAND\n") {
+				t.Errorf("%s alone: %d %q", above, code, stdout)
+			}
+		}
+	}
+}
+
 func TestCompletionScripts(t *testing.T) {
 	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
 		if code, script, stderr := braid(t, "completion", shell); code != cli.ExitOK || !strings.Contains(script, "__complete") {

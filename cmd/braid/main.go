@@ -22,6 +22,8 @@ func main() {
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	root := newRoot()
 	root.SetIn(stdin)
+	root.SetOut(stdout) // where scripts for shells are to go is asked only once
+	refuseUnknown(root)
 	return cli.Execute(ctx, root, args, os.Environ(), stdout, stderr)
 }
 

@@ -186,7 +186,8 @@ func TestRunFlags(t *testing.T) {
 	}
 	b.path = "/v1/sessions/" + strings.TrimSpace(strings.TrimPrefix(stderr, "session "))
 	b.await("as the flags said", func(s shown) bool { return s.Timeout == 90_000 && s.Limits.MaxTurns == 3 })
-	for _, bad := range [][]string{{"--approval-timeout", "-1s"}, {"--approval-timeout", "2200h"}, {"--approval-timeout", "1us"}, {"--when-busy", "hurry"}, {"--session", "a b"}} {
+	for _, bad := range [][]string{{"--approval-timeout", "-1s"}, {"--approval-timeout", "2200h"}, {"--approval-timeout", "1us"}, {"--when-busy", "hurry"}, {"--session", "a b"},
+		{"--session", "s", "--approve", "deny-all"}, {"--session", "s", "--model", "shell/demo"}, {"--session", "s", "--max-cost", "0"}} {
 		if code, _, stderr := braid(t, append([]string{"run", "--server", b.url, "words"}, bad...)...); code != cli.ExitUsage {
 			t.Errorf("%v: %d %s", bad, code, stderr)
 		}

@@ -28,6 +28,8 @@ type sessionOptions struct {
 	session         string // an existing one
 	// open reports that a flag was not given, so that the agent says what it would.
 	open func(flag string) bool
+	// idle is a flag on the command line that is for new sessions; empty if there is none.
+	idle func() string
 }
 
 func (o *sessionOptions) registerSession(flags *pflag.FlagSet) {
@@ -41,7 +43,15 @@ func (o *sessionOptions) registerSession(flags *pflag.FlagSet) {
 	flags.Int64Var(&o.limits.MaxTokensTask, "max-tokens", 0, "tokens the task may use, 0 for any number; the request that goes over is the last")
 	flags.Var((*usdFlag)(&o.limits.MaxCostTask), "max-cost", "`USD` the task may cost, such as 0.25; the request that goes over is the last (needs a price of the model)")
 	flags.DurationVar(&o.approvalTimeout, "approval-timeout", 0, "deny a tool call that nobody decides on in that time; 0: wait without end")
-	flags.StringVar(&o.session, "session", "", "go on with this session instead of a new one, which --agent, --model, --approve, --system, --allow-tools and limits would be for")
+	flags.StringVar(&o.session, "session", "", "go on with this session instead of a new one; what it runs on, how and within which limits is its own")
+	o.idle = func() string {
+		for _, name := range []string{"agent", "model", "fallback", "approve", "system", "allow-tools", "max-turns", "max-tokens", "max-cost", "approval-timeout"} {
+			if cli.Typed(flags, name) {
+				return name
+			}
+		}
+		return ""
+	}
 	o.open = func(flag string) bool { return o.agent != "" && !cli.Given(flags, flag) }
 }
 
@@ -78,6 +88,10 @@ func (o *sessionOptions) checkSession() error {
 	}
 	if err := schemas.ValidateName("session", o.session); err != nil {
 		return cli.Usage("--session: %v", err)
+	}
+	// Who types --approve deny-all must not be served a session that allows all.
+	if flag := o.idle(); flag != "" {
+		return cli.Usage("--%s is for a new session; --session goes on with one that has its own", flag)
 	}
 	return nil
 }

@@ -51,12 +51,20 @@ func configurable(f *pflag.Flag) bool {
 	return f != nil && f.Name != "help" && f.Name != configFlag && f.Annotations[typedKey] == nil
 }
 
-// sourceDefault is the [Source] of a flag that was not given.
-const sourceDefault = "default"
+// sourceDefault is the [Source] of a flag that was not given, sourceTyped of one on the command line.
+const (
+	sourceDefault = "default"
+	sourceTyped   = "the command line"
+)
 
 // Given reports that the flag of a name was, in any of the places.
 func Given(flags *pflag.FlagSet, name string) bool {
 	return Source(flags.Lookup(name)) != sourceDefault
+}
+
+// Typed reports that the flag of a name was on the command line.
+func Typed(flags *pflag.FlagSet, name string) bool {
+	return Source(flags.Lookup(name)) == sourceTyped
 }
 
 // Source says where the value of a flag comes from; "default" if it was not given.
@@ -65,7 +73,7 @@ func Source(f *pflag.Flag) string {
 	case len(from) > 0:
 		return from[0]
 	case f.Changed:
-		return "the command line"
+		return sourceTyped
 	}
 	return sourceDefault
 }

@@ -190,6 +190,23 @@ func TestMasked(t *testing.T) {
 	}
 }
 
+func TestMaskedURLs(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ why, name, value, want string }{
+		{"a broker's URL needs no scheme", "nats", "hush@a:1,u:hush@b:1,c:1", "***@a:1,***@b:1,c:1"},
+		{"with and without one", "nats", "tls://u:hush@a:1,nats://b:1,hush@c", "tls://***@a:1,nats://b:1,***@c"},
+		{"a password with what should be escaped", "nats", "nats://u:hu/s@h@a:1", "nats://***@a:1"},
+		{"names of keys as servers have them", "openai", "a=https://h/v1?api-version=1&Subscription-Key=hush", "a=https://h/v1?api-version=1&Subscription-Key=***"},
+		{"in upper case", "server", "http://h/?TOKEN=hush", "http://h/?TOKEN=***"},
+		{"behind a hash", "server", "http://h/#token=hush", "http://h/#token=***"},
+		{"a path is no user", "data", "/srv/a@b", "/srv/a@b"},
+	} {
+		if got := masked(c.name, c.value); got != c.want {
+			t.Errorf("%s: %s, want %s", c.why, got, c.want)
+		}
+	}
+}
+
 // What is printed can be given as a file, and says the same.
 func TestInForceIsAConfiguration(t *testing.T) {
 	first := configured(t, SectionEngine, "", nil, []string{"BRAID_DATA=a b: #c\\\"\n\té", "BRAID_OPENAI=x=y,z", "BRAID_MAX_SESSIONS=7", "BRAID_PRICES=-", "BRAID_NATS_CREDS=:"})

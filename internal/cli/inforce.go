@@ -44,11 +44,13 @@ func shown(f *pflag.Flag) string {
 	return quoted(text)
 }
 
-// simple is text that YAML takes for itself anywhere, and secrets what of a URL must not be shown.
+// simple is text that YAML takes for itself anywhere, and secrets what of a URL must not be shown: users,
+// also where there is no scheme before them, which brokers' URLs can do without, and keys.
 var (
 	simple        = regexp.MustCompile(`^[\w./~][\w./~:@+-]*$`)
-	secretUser    = regexp.MustCompile(`://[^/@\s]*@`)
-	secretInQuery = regexp.MustCompile(`([?&](?:token|key|api_key)=)[^&\s]*`)
+	secretUser    = regexp.MustCompile(`://[^\s,?#]*@`)
+	brokerUser    = regexp.MustCompile(`(^|,)([a-z]+://)?[^\s,?#]*@`)
+	secretInQuery = regexp.MustCompile(`(?i)([?&#][^=&#\s]*(?:token|key|secret|pass|sig|auth)[^=&#\s]*=)[^&#\s]*`)
 )
 
 func quoted(text string) string {
@@ -67,6 +69,9 @@ func masked(name, text string) string {
 		return mask
 	}
 	text = secretUser.ReplaceAllString(text, "://"+mask+"@")
+	if name == "nats" {
+		text = brokerUser.ReplaceAllString(text, "${1}${2}"+mask+"@")
+	}
 	return secretInQuery.ReplaceAllString(text, "${1}"+mask)
 }
 
