@@ -376,7 +376,7 @@ func TestServeEndsInOrder(t *testing.T) {
 		comments += got.data
 	}
 	<-done
-	if !strings.Contains(comments, "stops") {
+	if !strings.Contains(comments, "is stopping") {
 		t.Errorf("the stream did not say why it ended: %q", comments)
 	}
 	s.say(&schemas.RequestBegin{})
