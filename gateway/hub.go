@@ -172,14 +172,8 @@ func (h *hub) pause(ctx context.Context, at schemas.Cursor, err error) (schemas.
 		return at, errors.Join(ctx.Err(), err)
 	}
 	h.log.Warn().Err(err).Msg("a session can't be followed for now")
-	timer := time.NewTimer(followAgainAfter)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return at, ctx.Err()
-	case <-timer.C:
-		return at, nil
-	}
+	pause(ctx, followAgainAfter)
+	return at, ctx.Err()
 }
 
 func (h *hub) push(f bus.Frame) error {

@@ -34,6 +34,7 @@ var memberWords = map[string]string{
 	"cursor":          "Where the stream goes on behind all of this: a Last-Event-ID.",
 	"day":             "In UTC.",
 	"deadline":        "When it counts as denied; absent: never.",
+	"fallback_models": "Who goes on with a task that the model can't.",
 	"id":              "The name; one is made up where none is given.",
 	"input":           "A conversation: its last turn is the prompt.",
 	"last_activity":   "When something was recorded of it last.",
@@ -71,7 +72,6 @@ var memberWords = map[string]string{
 	"total_tokens":    "What all requests used.",
 	"turns":           "Those of all tasks.",
 	"type":            "What it is.",
-	"fallback_models": "Who goes on with a task that the model can't.",
 }
 
 // apiTags group the operations.
