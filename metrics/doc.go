@@ -7,8 +7,8 @@
 //	server, err := metrics.Listen("127.0.0.1:7301", m, log)
 //
 // Packages that do the work know nothing of it: they tell what happens by their Events, and are asked
-// for what they know when somebody scrapes. A nil [Metrics] counts nothing, so who wires a process needs
-// no second way for one that is not to be scraped.
+// for what they know when somebody scrapes. A nil [Metrics] counts nothing, so a
+// process that is not to be scraped is wired like any other.
 //
 //	metrics.go     the registry, and labels whose values others choose
 //	engine.go      sessions, commands, models
