@@ -51,7 +51,7 @@ func (l *listing) finish(w io.Writer) error {
 	if l.json {
 		return nil
 	}
-	return l.table.print(w)
+	return l.table.write(w)
 }
 
 // table is printed with its columns aligned.
@@ -73,7 +73,7 @@ func (t *table) fact(name, value string) {
 	}
 }
 
-func (t *table) print(w io.Writer) error {
+func (t *table) write(w io.Writer) error {
 	var widths []int
 	for _, row := range t.rows {
 		for i, cell := range row {

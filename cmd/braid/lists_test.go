@@ -143,7 +143,7 @@ func TestPrintedTable(t *testing.T) {
 	rows.row("é", "", "\x1b[31mred")
 	rows.row("bcd")
 	var b strings.Builder
-	if err := rows.print(&b); err != nil || b.String() != "A    LONGER  C\né            \\u{1b}[31mred\nbcd\n" {
+	if err := rows.write(&b); err != nil || b.String() != "A    LONGER  C\né            \\u{1b}[31mred\nbcd\n" {
 		t.Errorf("got %q %v", b.String(), err)
 	}
 }

@@ -139,7 +139,7 @@ func showSession(w io.Writer, info client.Info) error {
 	for _, q := range info.Queue {
 		f.fact("waits its turn", q.TaskID+": "+shorten(q.Prompt, 80))
 	}
-	return f.print(w)
+	return f.write(w)
 }
 
 // usage tells in a line what a session used.

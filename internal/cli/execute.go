@@ -88,10 +88,10 @@ func OnSignal(parent context.Context) (ctx context.Context, stop context.CancelF
 // UnlessStopped is err, which kept a process from beginning; nil if it was told to stop meanwhile, since an
 // end that was asked for is no failure.
 func UnlessStopped(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return nil
+	if ctx.Err() == nil {
+		return err
 	}
-	return err
+	return nil
 }
 
 // withoutSignals is the key of the context that [OnSignal] was given.
