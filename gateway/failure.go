@@ -44,17 +44,19 @@ func statusOf(code schemas.Code) int {
 	return http.StatusInternalServerError
 }
 
-// fail answers with an error. A client that left gets none.
+// fail answers with an error. A client that left gets none, and its connection is cut: to return without
+// an answer is to answer 200, and a client whose body came too late, whose connection is given up as
+// well, may still be there to read it.
 func (g *Gateway) fail(w http.ResponseWriter, r *http.Request, err error) {
-	if r.Context().Err() != nil {
-		return
-	}
 	var known *schemas.Error
 	if !errors.As(err, &known) {
 		known = schemas.Errorf(schemas.CodeInternal, "the gateway failed; its log says why")
 	}
 	status := statusOf(known.Code)
 	if status >= http.StatusInternalServerError {
+		if r.Context().Err() != nil {
+			panic(http.ErrAbortHandler)
+		}
 		g.log.Warn().Err(err).Str("route", r.Pattern).Msg("a request failed")
 	}
 	writeError(w, status, known)

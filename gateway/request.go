@@ -8,6 +8,7 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
+	"os"
 	"strconv"
 	"strings"
 
@@ -32,6 +33,8 @@ func readLimited(w http.ResponseWriter, r *http.Request, v any, optional bool, l
 	switch {
 	case errors.As(err, &tooLarge):
 		return schemas.Errorf(schemas.CodeTooLarge, "the body is over the limit of %d bytes", limit)
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return schemas.Errorf(schemas.CodeInvalid, "the body took too long to arrive")
 	case err != nil:
 		return schemas.Errorf(schemas.CodeInvalid, "the body could not be read")
 	case len(body) == 0 && optional:

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -40,6 +41,30 @@ func TestCase_F01_ServerTimeoutsDoNotEndAStream(t *testing.T) {
 		e.take(1)
 	}
 	e.close()
+}
+
+// A body that takes too long is refused, and not answered as if all were well.
+func TestABodyThatTakesTooLongIsRefused(t *testing.T) {
+	w := newWorld(t)
+	server := httptest.NewUnstartedServer(w.g.Handler())
+	server.Config.ReadTimeout = 300 * time.Millisecond
+	server.Start()
+	defer server.Close()
+	conn, err := net.Dial("tcp", server.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	fmt.Fprintf(conn, "POST /v1/sessions HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{",
+		server.Listener.Addr(), testToken)
+	answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	if body, err := io.ReadAll(answer.Body); answer.StatusCode != http.StatusBadRequest || !strings.Contains(string(body), "took too long") || err != nil {
+		t.Errorf("%s: %s, %v", answer.Status, body, err)
+	}
 }
 
 func TestCase_C11_ProxiesAndSilence(t *testing.T) {
