@@ -93,6 +93,9 @@ func (o ServeOptions) withDefaults() (ServeOptions, error) {
 			}
 		}
 	}
+	if len(o.Tools) == 0 {
+		return o, errors.New("there are none")
+	}
 	o.Tools = slices.Clone(o.Tools)
 	for i := range o.Tools {
 		if o.Tools[i].Definition.Pool == "" {

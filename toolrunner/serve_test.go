@@ -72,6 +72,7 @@ func TestServeRefusesBadOptions(t *testing.T) {
 		"an instance too long for its pool":  {Instance: string(make([]byte, 63))},
 		"a project that is no name":          {Projects: []string{"*"}},
 		"a pool that is no name":             {Pool: "a b"},
+		"no tools":                           {},
 		"two tools of one name":              {Tools: []Tool{echoTool("a"), echoTool("a")}},
 		"a tool that can't be named in NATS": {Tools: []Tool{echoTool("a>b")}},
 	} {

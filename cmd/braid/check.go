@@ -96,10 +96,10 @@ func (r checkReport) end(messages, violations int) error {
 			return err
 		}
 	case violations == 0:
-		fmt.Fprintf(r.out, "%d messages, no violation\n", messages)
+		fmt.Fprintf(r.out, "%s, no violation\n", count(messages, "message"))
 	}
 	if violations > 0 {
-		return fmt.Errorf("%d violations in %d messages", violations, messages)
+		return fmt.Errorf("%s in %s", count(violations, "violation"), count(messages, "message"))
 	}
 	return nil
 }

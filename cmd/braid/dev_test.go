@@ -76,7 +76,7 @@ func TestCheckReadsAnEventStream(t *testing.T) {
 	saved := "event: task_state\nid: e1-4.0\ndata: {\"state\":\"running\"}\n\n: heartbeat\n\n" +
 		"id: e1-5.0\ndata: {\"timestamp\":\"\",\"type\":\"event_msg\",\"payload\":{\"type\":\"request_begin\"}}\n\n"
 	var out bytes.Buffer
-	if code := run(context.Background(), []string{"check", "--from-middle", "-"}, strings.NewReader(saved), &out, &out); !strings.Contains(out.String(), "1 messages") {
+	if code := run(context.Background(), []string{"check", "--from-middle", "-"}, strings.NewReader(saved), &out, &out); !strings.Contains(out.String(), "in 1 message\n") {
 		t.Errorf("%d: %s", code, &out)
 	}
 }
