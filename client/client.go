@@ -102,16 +102,16 @@ type Info struct {
 	// Model is "provider/model"; FallbackModels go on with a task that it can't. ActiveModel is the
 	// one of those that does now, if any.
 	Model          string   `json:"model"`
-	FallbackModels []string `json:"fallback_models"`
-	ActiveModel    string   `json:"active_model"`
-	Agent          string   `json:"agent"`
+	FallbackModels []string `json:"fallback_models,omitzero"`
+	ActiveModel    string   `json:"active_model,omitzero"`
+	Agent          string   `json:"agent,omitzero"`
 	// State is idle, running or waiting (for a person).
 	State bus.SessionState `json:"state"`
 	// TaskStatus and TaskCause are how the last task ended; empty if none has.
-	TaskStatus schemas.StopReason `json:"task_status"`
-	TaskCause  string             `json:"task_cause"`
+	TaskStatus schemas.StopReason `json:"task_status,omitzero"`
+	TaskCause  string             `json:"task_cause,omitzero"`
 	// Title is the beginning of the first prompt.
-	Title string `json:"title"`
+	Title string `json:"title,omitzero"`
 	// Created and LastActivity are RFC 3339 times.
 	Created      string `json:"created"`
 	LastActivity string `json:"last_activity"`
@@ -119,7 +119,7 @@ type Info struct {
 	Turns        int    `json:"turns"`
 	TotalTokens  int64  `json:"total_tokens"`
 	// TotalCostUSD is what its requests cost, as far as their models have prices.
-	TotalCostUSD schemas.USD `json:"total_cost_usd"`
+	TotalCostUSD schemas.USD `json:"total_cost_usd,omitzero"`
 	// ApprovalMode, ApprovalTimeoutMS (0: without end) and Limits are those in force.
 	ApprovalMode      schemas.ApprovalMode `json:"approval_mode"`
 	ApprovalTimeoutMS int64                `json:"approval_timeout_ms"`

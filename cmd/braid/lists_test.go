@@ -2,10 +2,15 @@ package main
 
 import (
 	"context"
+	"errors"
+	"io"
 	"net"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"braid/bus"
 	"braid/client"
@@ -21,6 +26,32 @@ func ok(t *testing.T, args ...string) string {
 		t.Fatalf("braid %s: %d\n%s%s", strings.Join(args, " "), code, stdout, stderr)
 	}
 	return stdout
+}
+
+// Programs get of a session what the gateway says: no member more, and none where the gateway has none,
+// since a cost of 0 is another than one that is not known.
+func TestSessionsAsJSON(t *testing.T) {
+	b := newBusySession(t)
+	b.await("it waits", func(s shown) bool { return len(s.Pending) > 0 })
+	response, err := b.api.do(t.Context(), http.MethodGet, b.path, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var served struct {
+		Session map[string]any `json:"session"`
+	}
+	var printed map[string]any
+	if err := errors.Join(schemas.DecodeJSON(text, &served), schemas.DecodeJSON([]byte(ok(t, "sessions", "show", "s", "--json", "--server", b.url)), &printed)); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(served.Session, printed); diff != "" {
+		t.Errorf("what is printed (-served +printed):\n%s", diff)
+	}
 }
 
 // A person who is asked from elsewhere finds the session, sees the call, and decides.
