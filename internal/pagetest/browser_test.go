@@ -17,6 +17,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"go.uber.org/goleak"
@@ -77,9 +78,32 @@ type reply struct {
 	} `json:"error"`
 }
 
+// startBrowser runs a browser until the test ends. On a busy machine one may die before it has said
+// anything, which is no fault of the page: then another one is started.
 func startBrowser(t *testing.T) *browser {
 	t.Helper()
 	program := findBrowser(t)
+	for try := 1; ; try++ {
+		b, said, end := launch(t, program)
+		_, err := b.call("", "Browser.getVersion", nil)
+		if err == nil {
+			t.Cleanup(func() {
+				b.do("", "Browser.close", nil, nil)
+				end()
+			})
+			return b
+		}
+		end()
+		if try == 3 {
+			t.Fatalf("the browser does not start: %v\n%s", err, said)
+		}
+		t.Logf("the browser died at its start, another one follows: %v\n%s", err, said)
+	}
+}
+
+// launch starts a browser. end waits for it; what it has said on its standard error can be read then.
+func launch(t *testing.T, program string) (b *browser, said *bytes.Buffer, end func()) {
+	t.Helper()
 	fromUs, in, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -93,23 +117,24 @@ func startBrowser(t *testing.T) *browser {
 		"--no-first-run", "--disable-extensions", "--disable-background-networking", "--disable-component-update",
 		"--host-resolver-rules=MAP "+testHost+" 127.0.0.1", "--hide-scrollbars", "--remote-debugging-pipe", "--user-data-dir="+t.TempDir(), "about:blank")
 	cmd.ExtraFiles = []*os.File{fromUs, toUs} // descriptors 3 and 4
+	said = &bytes.Buffer{}
+	cmd.Stderr = said
+	cmd.WaitDelay = time.Second // its children may have the descriptor still
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	fromUs.Close()
 	toUs.Close()
-	b := &browser{t: t, in: in, out: out}
+	b = &browser{t: t, in: in, out: out}
 	b.mu.waiting = map[int]chan reply{}
 	var reading sync.WaitGroup
 	reading.Go(b.read)
-	t.Cleanup(func() {
-		b.do("", "Browser.close", nil, nil)
+	return b, said, func() {
 		in.Close()
 		_ = cmd.Wait() // however it ends, it is gone
 		reading.Wait()
 		out.Close()
-	})
-	return b
+	}
 }
 
 // read takes what the browser says until it ends.

@@ -258,7 +258,7 @@ func TestBusyEngineKilled(t *testing.T) {
 func TestTaskThatLosesEveryOwner(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, layout{engines: 2, toolrunners: 1})
-	s := w.newSession(t, "talk", schemas.ApproveAll)
+	s := w.newSession(t, "endless", schemas.ApproveAll)
 	s.task("tell me a story")
 	s.deltas(1)
 	var end *schemas.TaskEnd
