@@ -109,7 +109,7 @@ func TestStartingASession(t *testing.T) {
 	p.eval(`document.getElementById("prompt").focus()`, nil)
 	p.write("hello")
 	p.click("form button", "Start")
-	p.see(".toast", "No provider")
+	p.see(".toast", "There is no provider")
 	p.state("45-refused-model")
 	p.see("#sessions-note", "No sessions yet.")
 	p.until("nothing is lost", `document.getElementById("prompt").value === "hello"`)

@@ -120,7 +120,7 @@ func TestAReloadInMidStreamLosesAndRepeatsNothing(t *testing.T) {
 	w.release("tour", "said")
 	reload("in the arguments of a call", has(".call .given", `{\"command\":`))
 	w.release("tour", "wrote")
-	reload("while a decision is needed", has(".question .given", "date -u; ls"))
+	reload("while a decision is needed", has(".question .given", "date -u; ls")+` && `+has(".call .state", "Waits for you"))
 	p.click(".question button", "Allow")
 	w.work <- "one\n"
 	reload("in the output of a tool", has(".call .output", "one")+` && `+has(".call .state", "Running"))
