@@ -198,7 +198,7 @@ func named(p *tab, want ...string) {
 // Browsers open six connections to one origin over HTTP/1.1, for all tabs together. Pages that are not
 // seen let go of theirs, so a seventh tab works as well, and each goes on when it is seen again.
 func TestCase_C12_MoreTabsThanConnections(t *testing.T) {
-	w := newWorld(t, map[string]string{"states": states})
+	w := newWorld(t, map[string]string{"states": states + "repeat: true\n"})
 	t.Run("tabs that share a stream", func(t *testing.T) { moreTabsThanConnections(t, w) })
 	w.url = strings.Replace(w.url, "127.0.0.1", testHost, 1)
 	t.Run("plain HTTP to another host, where they can't", func(t *testing.T) {
@@ -227,8 +227,8 @@ func moreTabsThanConnections(t *testing.T, w *world) {
 	w.enter(last)
 	last.click("#sessions a", "hello")
 	say(last, "one more")
-	last.see(".task:last-of-type .ending", "Completed")
 	last.see(".task:last-of-type .prompt", "one more")
+	last.see(".task:last-of-type .ending", "Completed")
 	first.do("Page.bringToFront", nil, nil)
 	first.see(".task:last-of-type .prompt", "one more")
 	b.noProblems("Cross-Origin-Opener-Policy header has been ignored")
