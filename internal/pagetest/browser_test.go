@@ -407,20 +407,36 @@ func (p *tab) see(selector, text string) {
 		fmt.Sprintf(`[...document.querySelectorAll(%q)].some((n) => n.checkVisibility() && n.innerText.includes(%q))`, selector, text))
 }
 
-// click presses the mouse in the middle of an element that has the text.
+// click presses the mouse in the middle of an element that has the text, once it stands still. If it has
+// moved away nevertheless, the mouse follows it.
 func (p *tab) click(selector, text string) {
 	p.t.Helper()
 	p.see(selector, text)
-	var at struct{ X, Y float64 }
-	p.eval(fmt.Sprintf(`(() => {
-		const node = [...document.querySelectorAll(%q)].find((n) => n.checkVisibility() && n.innerText.includes(%q));
-		node.scrollIntoView({block: "nearest"});
-		const r = node.getBoundingClientRect();
-		return {X: r.x + r.width / 2, Y: r.y + r.height / 2};
-	})()`, selector, text), &at)
-	for _, kind := range []string{"mousePressed", "mouseReleased"} {
-		p.do("Input.dispatchMouseEvent", object{"type": kind, "x": at.X, "y": at.Y, "button": "left", "clickCount": 1}, nil)
+	for range 5 {
+		var at struct{ X, Y float64 }
+		p.eval(fmt.Sprintf(`(async () => {
+			const find = () => [...document.querySelectorAll(%q)].find((n) => n.checkVisibility() && n.innerText.includes(%q));
+			for (;;) {
+				const node = find();
+				node?.scrollIntoView({block: "nearest"});
+				const before = node?.getBoundingClientRect();
+				await new Promise((done) => setTimeout(done, 30));
+				const r = node?.getBoundingClientRect();
+				if (!node || node !== find() || r.x !== before.x || r.y !== before.y) continue;
+				window.clicked = false;
+				node.addEventListener("click", () => { window.clicked = true; }, {capture: true, once: true});
+				return {X: r.x + r.width / 2, Y: r.y + r.height / 2};
+			}
+		})()`, selector, text), &at)
+		for _, kind := range []string{"mousePressed", "mouseReleased"} {
+			p.do("Input.dispatchMouseEvent", object{"type": kind, "x": at.X, "y": at.Y, "button": "left", "clickCount": 1}, nil)
+		}
+		var clicked bool
+		if p.eval("window.clicked === true", &clicked); clicked {
+			return
+		}
 	}
+	p.t.Fatalf("%s with %q gets no click", selector, text)
 }
 
 // choose picks one of the options of a select, by its value.
