@@ -47,14 +47,9 @@ func stalled(t *testing.T, events func(func(client.Event, error) bool), meanwhil
 	return nil
 }
 
-// saysMuch skips a test whose engine stores a checkpoint of a large text four times a second, since
-// fragments live so short there: under the race detector that takes longer than it leaves time for.
-func saysMuch(t *testing.T) {
-	t.Helper()
-	if testing.Short() {
-		t.Skip("a large text, stored over and over")
-	}
-}
+// shortLived is how long fragments live that are to expire. The engine stores what is open four times in
+// that time: a large text, which takes long under the race detector.
+const shortLived = 4 * time.Second
 
 // patientContext bounds a test in which much is said, on a machine that is slow.
 func patientContext(t *testing.T) context.Context {
@@ -75,9 +70,8 @@ func longTask(t *testing.T, ctx context.Context, s *client.Session) {
 // In the stream of messages a stalled range gets what fits its bounds, then a gap that says that
 // fragments are missing, then everything that is recorded, each once and in order.
 func TestAStalledStream(t *testing.T) {
-	saysMuch(t)
 	script := "turns:\n  - steps:\n      - text: " + strings.Repeat("0123456789abcdef", said/16) + "\n        deltas: 150\n"
-	w, _ := newWorldOf(t, map[string]string{"m": script}, bus.Topology{LiveTTL: time.Second})
+	w, _ := newWorldOf(t, map[string]string{"m": script}, bus.Topology{LiveTTL: shortLived})
 	w.each(t, func(t *testing.T, c *client.Client) {
 		ctx := patientContext(t)
 		s := create(t, c, "scripted/m", schemas.ApproveAll)
@@ -150,9 +144,8 @@ func TestAStalledStreamIsFilled(t *testing.T) {
 
 // Turns are made of what is recorded, which does not expire: a stalled range gets each of them.
 func TestAStalledViewOfTurns(t *testing.T) {
-	saysMuch(t)
 	script := "turns:\n  - steps:\n      - text: " + strings.Repeat("0123456789abcdef", said/16) + "\n        deltas: 150\n"
-	w, _ := newWorldOf(t, map[string]string{"m": script}, bus.Topology{LiveTTL: time.Second})
+	w, _ := newWorldOf(t, map[string]string{"m": script}, bus.Topology{LiveTTL: shortLived})
 	w.each(t, func(t *testing.T, c *client.Client) {
 		ctx := patientContext(t)
 		s := create(t, c, "scripted/m", schemas.ApproveAll)
