@@ -1,3 +1,5 @@
+// What holds of the page in every state: a function that returns what does not, as sentences. A test
+// evaluates it in the page.
 () => {
   const faults = [];
   const describe = (node) => `${node.localName}${node.id ? `#${node.id}` : ""}${node.className ? `.${String(node.className).replaceAll(" ", ".")}` : ""} ${JSON.stringify((node.innerText ?? "").slice(0, 30))}`;
