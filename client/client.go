@@ -127,6 +127,9 @@ type Info struct {
 	// Pending are the tool calls that wait for a person, Queue the tasks that wait for their turn.
 	Pending []bus.PendingApproval `json:"pending"`
 	Queue   []bus.QueuedTask      `json:"queue"`
+	// LastSequence says how far the session's log was read for this: of two descriptions, which may
+	// come in any order, the one with the greater number is newer.
+	LastSequence uint64 `json:"last_sequence"`
 }
 
 // pauses say how long it is worth trying again, and how often.

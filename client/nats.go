@@ -108,7 +108,7 @@ func infoOf(i bus.SessionInfo) Info {
 		State: i.Activity().State(), TaskStatus: i.TaskStatus, TaskCause: i.TaskCause, Title: i.Title, Created: i.Created, LastActivity: i.LastActivity,
 		Tasks: i.Tasks, Turns: i.Turns, TotalTokens: i.TotalTokens, TotalCostUSD: i.TotalCostUSD,
 		ApprovalMode: i.ApprovalMode, ApprovalTimeoutMS: i.ApprovalTimeoutMS, Limits: i.Limits,
-		Pending: i.Pending, Queue: i.Queue,
+		Pending: i.Pending, Queue: i.Queue, LastSequence: i.LastSequence,
 	}
 }
 

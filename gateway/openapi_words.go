@@ -38,6 +38,7 @@ var memberWords = map[string]string{
 	"id":              "The name; one is made up where none is given.",
 	"input":           "A conversation: its last turn is the prompt.",
 	"last_activity":   "When something was recorded of it last.",
+	"last_sequence":   "How far the session's log was read for this; of two descriptions the one with the greater number is newer.",
 	"message":         "The envelope, as it is stored.",
 	"messages":        "What is recorded, in order.",
 	"models":          "Those that are listed.",

@@ -36,6 +36,8 @@ type sessionView struct {
 	Limits            schemas.Limits `json:"limits,omitzero"`
 	// Queue are the tasks that wait, in order.
 	Queue []bus.QueuedTask `json:"queue"`
+	// LastSequence is that of the last frame the description knows of: it grows with every change.
+	LastSequence uint64 `json:"last_sequence,omitzero"`
 }
 
 // shownView answers who asks for one session.
@@ -49,7 +51,7 @@ func viewOf(info bus.SessionInfo) sessionView {
 		TaskStatus: info.TaskStatus, TaskCause: info.TaskCause, Title: info.Title, Created: info.Created, LastActivity: info.LastActivity,
 		Tasks: info.Tasks, Turns: info.Turns, TotalTokens: info.TotalTokens, TotalCostUSD: info.TotalCostUSD,
 		Pending: info.Pending, Queue: info.Queue,
-		ApprovalMode: info.ApprovalMode, ApprovalTimeoutMS: info.ApprovalTimeoutMS, Limits: info.Limits,
+		ApprovalMode: info.ApprovalMode, ApprovalTimeoutMS: info.ApprovalTimeoutMS, Limits: info.Limits, LastSequence: info.LastSequence,
 	}
 	if v.Queue == nil {
 		v.Queue = []bus.QueuedTask{}

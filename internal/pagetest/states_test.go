@@ -120,6 +120,38 @@ func TestAQueueThatOthersFill(t *testing.T) {
 	b.noProblems()
 }
 
+// A summary that is older than the news of a session does not undo them, and news that come while the
+// history is read are not lost.
+func TestNewsWhileASessionIsRead(t *testing.T) {
+	w := newWorld(t, map[string]string{"states": states})
+	b := startBrowser(t)
+	p := b.tab()
+	p.do("Page.addScriptToEvaluateOnNewDocument", object{"source": `{
+		window.held = 0;
+		const gate = new Promise((go) => { window.letGo = go; });
+		const real = window.fetch;
+		window.fetch = async (path, more) => {
+			if (!/^\/v1\/sessions\/s(\/messages.*)?$/.test(path)) return real(path, more);
+			const answer = await real(path, more);
+			const body = await answer.text();
+			window.held++;
+			await gate;
+			return new Response(body, {status: answer.status});
+		};
+	}`}, nil)
+	w.enter(p)
+	w.elsewhere("s", "states", "please hang")
+	p.click("#sessions a", "please hang")
+	p.until("history and summary are read, and held back", `window.held === 2`)
+	w.must("POST", "/v1/sessions/s/tasks", `{"prompt":"from elsewhere","when_busy":"queue"}`)
+	w.must("POST", "/v1/sessions", `{"id":"later","model":"scripted/states"}`)
+	p.until("news of what came after is there", `document.querySelectorAll("#sessions li").length === 2`)
+	p.eval(`letGo()`, nil)
+	p.see(".text.open", "This will take")
+	p.see(".queue li", "from elsewhere")
+	b.noProblems()
+}
+
 // Words are words, whoever says them.
 func TestNothingSaidBecomesMarkup(t *testing.T) {
 	w := newWorld(t, map[string]string{"states": states})

@@ -23,6 +23,7 @@ export class Composer {
   #question = el("section", { class: "question", "aria-label": "A decision is needed", hidden: true });
   #queue = el("ul", { class: "queue", "aria-label": "Waiting prompts", hidden: true });
   #asked = "";
+  #waits = "";
 
   /** changed is called when the session's summary should be read again. */
   constructor(id, changed) {
@@ -54,6 +55,10 @@ export class Composer {
 
   /** Shows the prompts that wait. */
   waiting(queue) {
+    const waits = JSON.stringify(queue);
+    if (waits === this.#waits) return;
+    this.#waits = waits;
+    const focused = this.#queue.contains(document.activeElement);
     this.#queue.replaceChildren(...queue.map(({ task_id, prompt, steers }) => {
       const back = el("button", { type: "button", class: "quiet" }, "Take back");
       back.addEventListener("click", () => act(back, async () => {
@@ -63,6 +68,7 @@ export class Composer {
       return el("li", {}, el("span", { class: "state" }, steers ? "Joins soon" : "Waits"), el("span", { class: "words" }, headline(prompt)), back);
     }));
     this.#queue.hidden = queue.length === 0;
+    if (focused) (this.#queue.querySelector("button") ?? this.#prompt).focus();
   }
 
   #ask(call, count) {

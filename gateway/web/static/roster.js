@@ -1,7 +1,7 @@
 // All sessions that are known, kept by news of them: a fold without document.
 
 import { ask, persist } from "./api.js";
-import { standing } from "./text.js";
+import { newest, standing } from "./text.js";
 import { followAll } from "./news.js";
 
 const page = 100; // sessions asked for at a time
@@ -65,11 +65,12 @@ export class Roster {
     const question = { signal, onTrouble: (error) => this.#say(error.message) };
     const read = (query) => persist(() => ask(`/v1/sessions?${new URLSearchParams(query)}`, signal), question);
     try {
-      const newest = await read({ limit: page });
-      const busy = newest.next ? [await read({ limit: 500, state: "waiting" }), await read({ limit: 500, state: "running" })] : [];
-      this.#sessions.clear();
-      for (const session of [newest, ...busy].flatMap((answer) => answer.sessions)) this.#put(session);
-      this.#next = newest.next ?? "";
+      const first = await read({ limit: page });
+      const busy = first.next ? [await read({ limit: 500, state: "waiting" }), await read({ limit: 500, state: "running" })] : [];
+      const known = this.#sessions;
+      this.#sessions = new Map();
+      for (const session of [first, ...busy].flatMap((answer) => answer.sessions)) this.#put(newest(known.get(session.id), session));
+      this.#next = first.next ?? "";
     } catch (error) {
       if (asked.signal.aborted) return;
       throw error;
@@ -88,16 +89,17 @@ export class Roster {
     this.#late?.set(id, told.session);
     if (told.session) this.#put(told.session);
     else this.#drop(id);
-    this.#changed(told.session);
+    this.#changed(this.#sessions.get(id));
   }
 
   /** A session moves to the front when it is set to work, not whenever it says something. */
   #put(session) {
     if (this.#deleted.has(session.id) || !session.model) return; // without a model it was refused when it was to be made
     const before = this.#sessions.get(session.id);
-    const begins = standing(session).busy && before && !standing(before).busy;
-    if (!this.#moved.has(session.id) || begins) this.#moved.set(session.id, session.last_activity ?? session.created ?? "");
-    this.#sessions.set(session.id, session);
+    const now = newest(before, session);
+    const begins = standing(now).busy && before && !standing(before).busy;
+    if (!this.#moved.has(now.id) || begins) this.#moved.set(now.id, now.last_activity ?? now.created ?? "");
+    this.#sessions.set(now.id, now);
   }
 
   #drop(id) {

@@ -7,7 +7,7 @@ import { act, announce, el, entitle, setText } from "./dom.js";
 import { whileSeen } from "./seen.js";
 import { back } from "./sessions.js";
 import { follow } from "./sse.js";
-import { dollars, headline, modes, standing, tokens } from "./text.js";
+import { dollars, headline, modes, newest, standing, tokens } from "./text.js";
 import { Transcript, compareCursors } from "./transcript.js";
 import { View, atEnd, toEnd } from "./view.js";
 import { Waterfall } from "./waterfall.js";
@@ -16,6 +16,7 @@ export class Session {
   node;
   #id;
   #leave = new AbortController();
+  #summary; // the newest there was
   #transcript; // none until the history is read, and when it has to be read again
   #stale = new AbortController(); // ends a stream that can't be continued
   #resyncs = 0; // in a row
@@ -65,9 +66,9 @@ export class Session {
     }
   }
 
-  /** Takes news of a session, of this one or another. */
+  /** Takes the summary of a session, of this one or another. */
   told(session) {
-    if (session.id === this.#id && this.#transcript && !this.#leave.signal.aborted) this.#show(session);
+    if (session.id === this.#id && session !== this.#summary && !this.#leave.signal.aborted) this.#show(session);
   }
 
   close() {
@@ -183,7 +184,10 @@ export class Session {
     }
   }
 
-  #show(session) {
+  /** Shows a summary, unless a newer one came before; the history has to be there first. */
+  #show(summary) {
+    const session = this.#summary = newest(this.#summary, summary);
+    if (!this.#transcript) return;
     setText(this.#title, session.title || this.#id);
     entitle({ subject: session.title || this.#id });
     if (session.approval_mode) this.#mode.value = session.approval_mode;

@@ -13,14 +13,14 @@ export class Sessions {
   #older = document.getElementById("older");
   #rows = new Map(); // by id
   #buttons = new Map(); // by kind
-  #roster = new Roster((session) => { this.#show(session); if (session) this.#told(session); });
+  #roster = new Roster((session) => { this.#show(session); this.#tell(); });
   #told;
   #leave; // ends the following
   #only = ""; // the kind that is shown
   #waiting = new Set(); // those that did at the last look
   #current = "";
 
-  /** told is called with each session that is another one than before. */
+  /** told is called with the session that is open, when it is selected and when it may have changed. */
   constructor(told) {
     this.#told = told;
     for (const [kind, name] of Object.entries({ "": "All", ...kinds })) {
@@ -51,6 +51,12 @@ export class Sessions {
     this.#current = id;
     for (const row of this.#rows.values()) row.update();
     this.#count();
+    this.#tell();
+  }
+
+  #tell() {
+    const open = this.#roster.get(this.#current);
+    if (open) this.#told(open);
   }
 
   #choose(kind) {

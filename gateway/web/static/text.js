@@ -67,6 +67,11 @@ export function readableArguments(text) {
   return revealed(JSON.stringify(value, null, 2));
 }
 
+/** The newer of two summaries of a session, the later one if they are equally new: answers and news come in any order. */
+export function newest(before, later) {
+  return (before?.last_sequence ?? 0) > (later.last_sequence ?? 0) ? before : later;
+}
+
 /**
  * How a session stands, as one of a few kinds, in words, and whether it is at work. A session at rest
  * says how its last task ended, if that was not well.
