@@ -21,6 +21,7 @@ const (
 	architecture = "docs/architecture.md"
 	dependencies = "docs/dependencies.md"
 	protocol     = "docs/protocol.md"
+	httpAPI      = "docs/http.md"
 )
 
 // documents lists the texts that people read: Markdown anywhere, the Makefile, scripts and
@@ -94,10 +95,10 @@ func Dependencies(t *Tree) []Problem {
 	return found
 }
 
-// Protocol checks that docs/protocol.md names every kind, command and code of the vocabulary, and
-// every header of our own that crosses a process.
+// Protocol checks that docs/protocol.md or docs/http.md names every kind, command and code of the
+// vocabulary, and every header of our own that crosses a process.
 func Protocol(t *Tree) []Problem {
-	text := t.Document(protocol)
+	text := t.Document(protocol) + t.Document(httpAPI)
 	var found []Problem
 	for _, f := range t.Files {
 		if f.Test || f.Dir != "schemas" && f.Dir != "bus" {
@@ -111,7 +112,7 @@ func Protocol(t *Tree) []Problem {
 			for _, spec := range d.Specs {
 				for _, word := range wireWords(spec.(*ast.ValueSpec)) {
 					if !strings.Contains(text, word) {
-						found = append(found, Problem{"protocol", f.At(spec), fmt.Sprintf("%s does not name %q: people write programs by it", protocol, word)})
+						found = append(found, Problem{"protocol", f.At(spec), fmt.Sprintf("neither %s nor %s names %q: people write programs by them", protocol, httpAPI, word)})
 					}
 				}
 			}
@@ -191,9 +192,14 @@ func Commands(t *Tree) []Problem {
 	return found
 }
 
-var link = regexp.MustCompile(`\]\(([^)#\s]+)(?:#[^)]*)?\)`)
+var (
+	link     = regexp.MustCompile(`\]\(([^)#\s]*)(?:#([^)\s]*))?\)`)
+	heading  = regexp.MustCompile(`(?m)^#+ (.*)$`)
+	unlinked = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
+)
 
-// Links checks that relative links in documents lead somewhere.
+// Links checks that links between documents lead somewhere: to a file that there is and, after "#", to
+// one of its headings.
 func Links(t *Tree) []Problem {
 	var found []Problem
 	for _, name := range t.documents() {
@@ -204,10 +210,25 @@ func Links(t *Tree) []Problem {
 			if strings.Contains(m[1], "://") {
 				continue
 			}
-			if _, err := fs.Stat(t.root, path.Join(path.Dir(name), m[1])); err != nil {
+			target := name
+			if m[1] != "" {
+				target = path.Join(path.Dir(name), m[1])
+			}
+			if _, err := fs.Stat(t.root, target); err != nil {
 				found = append(found, Problem{"links", name, "leads nowhere: " + m[1]})
+			} else if m[2] != "" && !slices.Contains(anchors(t.Document(target)), m[2]) {
+				found = append(found, Problem{"links", name, fmt.Sprintf("no heading of %s is #%s", target, m[2])})
 			}
 		}
 	}
 	return found
+}
+
+// anchors are the headings of a Markdown text as links name them.
+func anchors(text string) []string {
+	var all []string
+	for _, m := range heading.FindAllStringSubmatch(text, -1) {
+		all = append(all, strings.ReplaceAll(unlinked.ReplaceAllString(strings.ToLower(m[1]), ""), " ", "-"))
+	}
+	return all
 }

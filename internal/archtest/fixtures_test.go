@@ -287,7 +287,7 @@ func TestRulesFire(t *testing.T) {
 			[]string{"v1.3.0"}},
 		{"a kind of message that the protocol does not know", "protocol",
 			map[string]string{"schemas/kind.go": "package schemas\n\ntype Kind string\n\nconst (\n\tKindText Kind = \"text\"\n\tKindNew Kind = \"new_kind\"\n)\n", "docs/protocol.md": "`text`\n"},
-			[]string{`schemas/kind.go:7: [protocol] docs/protocol.md does not name "new_kind"`}},
+			[]string{`schemas/kind.go:7: [protocol] neither docs/protocol.md nor docs/http.md names "new_kind"`}},
 		{"a header that the protocol does not know", "protocol",
 			map[string]string{"bus/header.go": "package bus\n\nconst header = \"Braid-New\"\n"},
 			[]string{"Braid-New"}},
@@ -303,6 +303,9 @@ func TestRulesFire(t *testing.T) {
 		{"a dead link", "links",
 			map[string]string{"docs/operations.md": "[there](nowhere.md)\n"},
 			[]string{"leads nowhere: nowhere.md"}},
+		{"a link to a heading that is gone", "links",
+			map[string]string{"docs/operations.md": "# Operations\n\n## Backup of `data`\n\n[there](#backup-of-data), [here](operations.md#restore)\n"},
+			[]string{"no heading of docs/operations.md is #restore"}},
 	}
 	covered := map[string]bool{}
 	for _, c := range cases {
