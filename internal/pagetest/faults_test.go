@@ -12,7 +12,7 @@ func TestTheFirstLookIsTriedAgain(t *testing.T) {
 	p := b.tab()
 	w.enter(p)
 	w.elsewhere("s", "states", "hello")
-	p.see(`#sessions [data-state="resting"]`, "hello")
+	p.see(`#sessions [data-state="idle"]`, "hello")
 	address := w.address()
 	w.stopGateway()
 	p.click("#sessions a", "hello")
@@ -49,7 +49,7 @@ func TestASessionThatIsGoneIsNotAskedForAgain(t *testing.T) {
 	p.until("there is nothing to do to it", `!document.querySelector(".composer").checkVisibility()`)
 	before := p.asked("GET /v1/sessions/s/")
 	w.elsewhere("other", "states", "something else")
-	p.see(`#sessions [data-state="resting"]`, "something else")
+	p.see(`#sessions [data-state="idle"]`, "something else")
 	if after := p.asked("GET /v1/sessions/s/"); after != before {
 		t.Errorf("it is asked for %d times, then %d", before, after)
 	}

@@ -17,7 +17,7 @@ func TestTheListFollowsAllSessions(t *testing.T) {
 	w.elsewhere("fails", "states", "bad key")
 	p.see(`#sessions [data-state="failed"]`, "bad key")
 	w.elsewhere("rests", "states", "hello")
-	p.see(`#sessions [data-state="resting"]`, "hello")
+	p.see(`#sessions [data-state="idle"]`, "hello")
 	for _, gate := range []string{"thought", "said", "wrote", "answered"} {
 		w.release("tour", gate)
 	}
@@ -117,10 +117,10 @@ func TestAListThatIsOlderThanTheNews(t *testing.T) {
 	w.enter(p)
 	p.until("the list after the stream's beginning is read, and held back", `window.held === 2`)
 	w.elsewhere("new", "states", "hello")
-	p.see(`#sessions [data-state="resting"]`, "hello")
+	p.see(`#sessions [data-state="idle"]`, "hello")
 	w.must("DELETE", "/v1/sessions/gone", "")
 	w.elsewhere("newer", "states", "after the deletion")
-	p.see(`#sessions [data-state="resting"]`, "after the deletion")
+	p.see(`#sessions [data-state="idle"]`, "after the deletion")
 	p.eval(`letGo()`, nil)
 	p.until("the list is taken", `document.getElementById("sessions-note").hidden && document.querySelectorAll("#sessions li").length === 2`)
 	p.see("#sessions", "hello")

@@ -194,6 +194,7 @@ func TestADeletedSessionSaysSo(t *testing.T) {
 	p.eval(`fetch("/v1/sessions/" + location.hash.split("/")[2], {method: "DELETE", headers: {Authorization: "Bearer `+testToken+`"}})`, nil)
 	p.see(".banner", "The session is deleted.")
 	p.see("#sessions-note", "No sessions yet.")
+	p.until("there is no timeline to ask for", `!document.querySelector(".task .foot button").checkVisibility()`)
 	p.reload()
 	p.see(".banner", "There is no session")
 	b.noProblems("status of 404")

@@ -16,7 +16,7 @@ export class Composer {
   node;
   #id;
   #changed;
-  #prompt = el("textarea", { id: "say", rows: "1", "aria-label": "Prompt", placeholder: "Say something", enterkeyhint: "send" });
+  #prompt = el("textarea", { id: "say", rows: "1", "aria-label": "Prompt", placeholder: "Message", enterkeyhint: "send" });
   #busy = el("select", { "aria-label": "While a task runs", class: "small" }, el("option", { value: "steer" }, "Joins the task"), el("option", { value: "queue" }, "Waits its turn"));
   #send = el("button", { type: "submit", class: "primary" }, "Send");
   #stop = el("button", { type: "button", class: "stop", hidden: true }, "Stop");

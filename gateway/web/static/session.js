@@ -50,7 +50,7 @@ export class Session {
       el("header", { class: "bar" }, back(), this.#title,
         el("div", { class: "facts" }, this.#state, this.#used, this.#about, this.#mode)),
       this.#banner, el("div", { class: "room" }, this.#log, this.#latest), this.#composer.node, this.#details.node, this.#waterfall.node);
-    this.#idle(true);
+    this.#locked(true);
     this.#say("Loading…", true);
   }
 
@@ -84,14 +84,15 @@ export class Session {
   }
 
   /** Whether nothing can be done to the session. */
-  #idle(is) {
+  #locked(is) {
     this.#composer.node.hidden = this.#mode.hidden = this.#about.hidden = this.#state.hidden = is;
+    this.node.classList.toggle("locked", is);
   }
 
   /** What is shown stays, and there is nothing more to do to it. */
   #gone(text, state = "") {
     this.#leave.abort();
-    this.#idle(true);
+    this.#locked(true);
     if (state) this.#stands({ state });
     this.#details.close();
     this.#say(text);
@@ -125,7 +126,7 @@ export class Session {
     this.#transcript = new Transcript(this.#view.touch);
     this.#transcript.load(page);
     this.#view.flush();
-    this.#idle(false);
+    this.#locked(false);
     this.#say("");
     this.#settled();
     this.#show(session);

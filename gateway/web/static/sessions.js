@@ -4,7 +4,7 @@ import { Roster } from "./roster.js";
 import { act, announce, el, entitle, setText } from "./dom.js";
 import { ago, standing } from "./text.js";
 
-const kinds = { waiting: "Waiting", running: "Running", failed: "Failed", resting: "Resting" };
+const kinds = { waiting: "Waiting", running: "Running", failed: "Failed", idle: "Idle" };
 
 export class Sessions {
   #list = document.getElementById("sessions");

@@ -73,7 +73,7 @@ export function newest(before, later) {
 }
 
 /**
- * How a session stands, as one of a few kinds, in words, and whether it is at work. A session at rest
+ * How a session stands, as one of a few kinds, in words, and whether it is at work. An idle session
  * says how its last task ended, if that was not well.
  */
 export function standing({ state, task_status: status }) {
@@ -81,7 +81,7 @@ export function standing({ state, task_status: status }) {
   if (state === "running") return { kind: "running", words: "Running", busy: true };
   if (state === "deleted") return { kind: "deleted", words: "Deleted", busy: false };
   if (["failed", "timeout", "malformed", "auth"].includes(status)) return { kind: "failed", words: "Failed", busy: false };
-  return { kind: "resting", words: "Resting", busy: false };
+  return { kind: "idle", words: "Idle", busy: false };
 }
 
 export const modes = {
