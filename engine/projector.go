@@ -104,13 +104,13 @@ func (p *projector) apply(ctx context.Context, shard int, records []bus.LogRecor
 	for _, rec := range records {
 		mark.Sequence = rec.Sequence
 		if rec.Deleted != nil {
-			mark.FrameID, mark.Fence = "", 0
+			mark.FrameID = ""
 			frames = append(frames, trace.Frame{
 				Shard: shard, Epoch: mark.Epoch, Session: *rec.Deleted, Sequence: rec.Sequence, Fence: rec.Sequence, Deleted: true,
 			})
 			continue
 		}
-		mark.FrameID, mark.Fence = rec.Frame.ID, rec.Frame.Header.Fence
+		mark.FrameID = rec.Frame.ID
 		frames = append(frames, traceFrame(shard, rec.Frame))
 	}
 	if err := p.store.Apply(ctx, shard, frames, mark); err != nil {
@@ -132,8 +132,8 @@ func (p *projector) moved(shard int, sequence uint64) {
 func traceFrame(shard int, f bus.Frame) trace.Frame {
 	return trace.Frame{
 		Shard: shard, Epoch: f.Header.Epoch, Session: f.Session, Sequence: f.Sequence,
-		Fence: f.Header.Fence, N: f.Header.N, Prev: f.Header.Prev, Cursor: f.Header.Cursor,
-		ID: f.ID, Time: f.Time, Entries: f.Entries(),
+		Fence: f.Header.Fence, N: f.Header.N, Cursor: f.Header.Cursor,
+		Time: f.Time, Entries: f.Entries(),
 	}
 }
 

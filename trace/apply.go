@@ -169,7 +169,7 @@ func (w *writer) frame(f *Frame) error {
 			return fmt.Errorf("message %s: %w", e.Position, err)
 		}
 	}
-	return w.set(frameKey(f.Session, f.Sequence), f.header())
+	return nil
 }
 
 // message adds one message and what follows from it.
@@ -192,13 +192,15 @@ func (w *writer) message(f *Frame, st *sessionState, e schemas.Entry) (err error
 // indexImported adds a message of an imported trace to the indexes of its own session. What it says
 // of commands, failures and tokens was elsewhere, and at another time.
 func (w *writer) indexImported(f *Frame, e schemas.Entry) error {
-	switch p := e.Message.Payload.(type) {
-	case *schemas.SessionMeta:
-		return w.batch.Set(contextKey(f.Session, e.Position), nil, nil)
-	case *schemas.ToolCall:
-		return w.batch.Set(callKey(f.Session, p.ToolCallID), appendPosition(nil, e.Position), nil)
+	if call, ok := e.Message.Payload.(*schemas.ToolCall); ok {
+		return w.indexCall(f.Session, call, e.Position)
 	}
 	return nil
+}
+
+// indexCall remembers where a tool call stands.
+func (w *writer) indexCall(ref schemas.SessionRef, call *schemas.ToolCall, at schemas.Position) error {
+	return w.batch.Set(callKey(ref, call.ToolCallID), appendPosition(nil, at), nil)
 }
 
 // index adds what the message says to the indexes.
@@ -211,10 +213,8 @@ func (w *writer) index(f *Frame, st *sessionState, e schemas.Entry) error {
 		}
 	}
 	switch p := e.Message.Payload.(type) {
-	case *schemas.SessionMeta:
-		return w.batch.Set(contextKey(f.Session, e.Position), nil, nil)
 	case *schemas.ToolCall:
-		return w.batch.Set(callKey(f.Session, p.ToolCallID), appendPosition(nil, e.Position), nil)
+		return w.indexCall(f.Session, p, e.Position)
 	case *schemas.CommandOutcome:
 		return w.set(outcomeKey(f.Session, p.CommandID), p.Outcome(e.Position.Sequence))
 	case *schemas.TokenUsage:

@@ -239,8 +239,6 @@ func checkClosed(t *testing.T, s *Store) {
 		"Usage":    func() error { _, err := s.Usage(ctx, "p", 0, 1); return err },
 		"Errors":   func() error { _, err := s.Errors(ctx, "p", Paging{}); return err },
 		"Call":     func() error { _, _, err := s.Call(bob, "x"); return err },
-		"Contexts": func() error { _, err := s.Contexts(ctx, bob); return err },
-		"Frames":   func() error { _, err := s.Frames(ctx, bob, 0, 1); return err },
 		"Export":   func() error { return s.Export(ctx, bob, nil) },
 	} {
 		if err := call(); !errors.Is(err, ErrClosed) {

@@ -15,13 +15,10 @@ type Frame struct {
 	Session schemas.SessionRef
 	// Sequence is the frame's place in the shard's stream.
 	Sequence uint64
-	// Fence is the sequence of the claim it was written under, N its number under that claim,
-	// Prev the sequence of the session's frame before it.
-	Fence, N, Prev uint64
+	// Fence is the sequence of the claim it was written under, N its number under that claim.
+	Fence, N uint64
 	// Cursor is the sequence of the last command that has an outcome.
 	Cursor uint64
-	// ID is the broker's message id, which tells a foreign store.
-	ID string
 	// Time is the broker's.
 	Time time.Time
 	// Deleted makes the frame a tombstone: the session's claim of state deleted. Sequence and
@@ -36,9 +33,9 @@ type Frame struct {
 type Mark struct {
 	Epoch    string `json:"epoch"`
 	Sequence uint64 `json:"sequence"`
-	// FrameID and Fence are those of the frame at Sequence, to recognise it in the stream.
+	// FrameID is the broker's message id of the frame at Sequence, by which the stream is recognised
+	// when the store is opened again; empty if a tombstone stands there.
 	FrameID string `json:"frame_id,omitzero"`
-	Fence   uint64 `json:"fence,omitzero"`
 }
 
 // Head is the header state of the last frame applied to a session: where reading the rest from
@@ -51,25 +48,6 @@ type Head struct {
 	Cursor   uint64 `json:"cursor,omitzero"`
 	// Last is the position of the last message kept; zero if there is none yet.
 	Last schemas.Position `json:"last"`
-}
-
-// FrameHeader is what is kept of a frame besides its messages.
-type FrameHeader struct {
-	Sequence uint64 `json:"sequence"`
-	Fence    uint64 `json:"fence"`
-	N        uint64 `json:"n"`
-	Prev     uint64 `json:"prev,omitzero"`
-	Cursor   uint64 `json:"cursor,omitzero"`
-	ID       string `json:"id,omitzero"`
-	// TimeMS is the broker's time in Unix milliseconds.
-	TimeMS int64 `json:"time_ms"`
-}
-
-func (f *Frame) header() FrameHeader {
-	return FrameHeader{
-		Sequence: f.Sequence, Fence: f.Fence, N: f.N, Prev: f.Prev,
-		Cursor: f.Cursor, ID: f.ID, TimeMS: f.Time.UnixMilli(),
-	}
 }
 
 // repeats reports whether the frame is a late duplicate of a session whose last frame is h: the

@@ -2,7 +2,6 @@ package trace
 
 import (
 	"context"
-	"fmt"
 	"testing"
 	"time"
 
@@ -77,8 +76,8 @@ func (b *script) frame(ref schemas.SessionRef, payloads ...schemas.Payload) Fram
 	b.now = b.now.Add(time.Second)
 	f := Frame{
 		Shard: b.shard, Epoch: epoch, Session: ref, Sequence: b.sequence,
-		Fence: last.Fence, N: last.N + 1, Prev: last.Sequence,
-		ID: fmt.Sprintf("x.%d.%d", last.Fence, last.N+1), Time: b.now,
+		Fence: last.Fence, N: last.N + 1,
+		Time: b.now,
 	}
 	for i, p := range payloads {
 		f.Entries = append(f.Entries, schemas.Entry{

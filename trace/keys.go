@@ -25,11 +25,10 @@ const (
 	spaceUsage    = 'u' // project, day, model → usage
 )
 
-// The kinds of keys in a session's range.
+// The kinds of keys in a session's range. A new kind is neither 'b' nor 'c': older stores of this
+// format hold such keys, of frames and contexts, which nobody reads.
 const (
 	kindState   = 'a' // → sessionState
-	kindFrame   = 'b' // sequence → FrameHeader
-	kindContext = 'c' // sequence, line → nothing; where a session_meta stands
 	kindCall    = 'd' // call id → position of its tool_call
 	kindOutcome = 'e' // command id → schemas.Outcome
 	kindRef     = 'f' // key elsewhere → nothing
@@ -83,14 +82,6 @@ func sessionKey(ref schemas.SessionRef, kind byte) []byte {
 }
 
 func stateKey(ref schemas.SessionRef) []byte { return sessionKey(ref, kindState) }
-
-func frameKey(ref schemas.SessionRef, sequence uint64) []byte {
-	return binary.BigEndian.AppendUint64(sessionKey(ref, kindFrame), sequence)
-}
-
-func contextKey(ref schemas.SessionRef, p schemas.Position) []byte {
-	return appendPosition(sessionKey(ref, kindContext), p)
-}
 
 func callKey(ref schemas.SessionRef, id string) []byte {
 	return append(sessionKey(ref, kindCall), id...)

@@ -199,41 +199,6 @@ func (s *Store) readMessages(ctx context.Context, ref schemas.SessionRef, after 
 	return st.Head, it.Error()
 }
 
-// Contexts returns where the session's contexts begin: the positions of its session_meta
-// messages, in order.
-func (s *Store) Contexts(ctx context.Context, ref schemas.SessionRef) ([]schemas.Position, error) {
-	if err := ref.Validate(); err != nil {
-		return nil, err
-	}
-	var found []schemas.Position
-	prefix := sessionKey(ref, kindContext)
-	err := s.scan(ctx, prefix, prefixEnd(prefix), func(k, _ []byte) error {
-		p, err := parsePosition(k[len(prefix):])
-		found = append(found, p)
-		return err
-	})
-	return found, s.explain(err, "read contexts of %s", ref)
-}
-
-// Frames returns the headers of up to limit of the session's frames after a sequence.
-func (s *Store) Frames(ctx context.Context, ref schemas.SessionRef, after uint64, limit int) ([]FrameHeader, error) {
-	if err := ref.Validate(); err != nil {
-		return nil, err
-	}
-	var found []FrameHeader
-	end := prefixEnd(sessionKey(ref, kindFrame))
-	err := s.scan(ctx, append(frameKey(ref, after), 0), end, func(_, v []byte) error {
-		if len(found) == limit {
-			return errStop
-		}
-		var h FrameHeader
-		err := schemas.DecodeJSON(v, &h)
-		found = append(found, h)
-		return err
-	})
-	return found, s.explain(err, "read frames of %s", ref)
-}
-
 // Outcome returns the recorded answer to a command; false if there is none (yet). Its Log is the
 // sequence of the frame that records it.
 func (s *Store) Outcome(ref schemas.SessionRef, commandID string) (schemas.Outcome, bool, error) {

@@ -224,5 +224,5 @@ func batches(stream []Frame, size int) (split [][]Frame) {
 
 func applyBatch(s *Store, batch []Frame) error {
 	last := batch[len(batch)-1]
-	return s.Apply(context.Background(), 0, batch, Mark{Epoch: epoch, Sequence: last.Sequence, FrameID: last.ID, Fence: last.Fence})
+	return s.Apply(context.Background(), 0, batch, Mark{Epoch: epoch, Sequence: last.Sequence, FrameID: fmt.Sprintf("x.%d.%d", last.Fence, last.N)})
 }
