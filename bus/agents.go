@@ -3,6 +3,7 @@ package bus
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"slices"
@@ -87,7 +88,7 @@ func (c *Conn) DeleteAgent(ctx context.Context, project, name string) error {
 		return err
 	}
 	m := kvPurgeMessage(bucketRegistry, agentKey(project, name))
-	m.Header.Set(headerMsgID, randomID())
+	m.Header.Set(headerMsgID, rand.Text())
 	if _, err := c.publishRetry(ctx, m, nil); err != nil {
 		return fmt.Errorf("delete agent %s: %w", name, err)
 	}

@@ -3,6 +3,7 @@ package bus
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"fmt"
 	"strings"
 
@@ -38,7 +39,7 @@ func (c *Conn) seal(ctx context.Context, m *nats.Msg, name string, body []byte, 
 		m.Data = body
 		return nil
 	}
-	name += "." + randomID()
+	name += "." + rand.Text()
 	if err := c.putObject(ctx, name, bytes.NewReader(body), final); err != nil {
 		return fmt.Errorf("store a body of %d bytes: %w", len(body), err)
 	}

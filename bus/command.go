@@ -209,7 +209,7 @@ func (c *Conn) Reply(cmd StoredCommand, o schemas.Outcome) error {
 
 // Wake rings a session: some engine gets a wake-up for it. A wake has no outcome.
 func (c *Conn) Wake(ctx context.Context, ref schemas.SessionRef) error {
-	_, err := c.SendCommand(ctx, schemas.Command{ID: "wake-" + randomID(), Type: schemas.CommandWake, Session: ref})
+	_, err := c.SendCommand(ctx, schemas.Command{ID: "wake-" + rand.Text(), Type: schemas.CommandWake, Session: ref})
 	return err
 }
 
@@ -221,13 +221,6 @@ func commandHash(body []byte) string {
 // ttl renders a lifetime the way the broker reads it: whole seconds, at least one.
 func ttl(d time.Duration) string {
 	return strconv.FormatInt(max(int64(d/time.Second), 1), 10) + "s"
-}
-
-// randomID is 16 random bytes in hex, fit for a name.
-func randomID() string {
-	var b [16]byte
-	rand.Read(b[:])
-	return hex.EncodeToString(b[:])
 }
 
 // notStored is an error that says why something that was sent is not stored.

@@ -2,6 +2,7 @@ package bus
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"strconv"
@@ -44,7 +45,7 @@ func (c *Conn) kvPut(ctx context.Context, bucket, key string, value []byte, life
 	m := kvMessage(bucket, key, value, lifetime)
 	// A try whose answer was lost must not become a second revision that its writer never
 	// hears of: the writer could then not delete the key.
-	m.Header.Set(headerMsgID, randomID())
+	m.Header.Set(headerMsgID, rand.Text())
 	ack, err := c.publishRetry(ctx, m, nil)
 	if err != nil {
 		return 0, fmt.Errorf("put %s in %s: %w", key, bucket, err)

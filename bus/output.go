@@ -2,6 +2,7 @@ package bus
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -18,7 +19,7 @@ func (c *Conn) KeepOutput(ctx context.Context, ref schemas.SessionRef, call stri
 	if err := validateCall(ref, call); err != nil {
 		return "", err
 	}
-	name := sessionBlobs(ref) + "output." + randomID()
+	name := sessionBlobs(ref) + "output." + rand.Text()
 	for try := 0; ; try++ {
 		err := c.putObject(ctx, name, text, nil)
 		if err == nil {

@@ -2,8 +2,6 @@ package client
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"io"
 	"iter"
@@ -228,10 +226,4 @@ func (e *unreachable) Error() string { return "Braid can't be reached: " + e.cau
 // Unwrap gives both, so that errors.As finds the code and errors.Is the cause.
 func (e *unreachable) Unwrap() []error {
 	return []error{unavailable("%s", e.Error()), e.cause}
-}
-
-func randomID() string {
-	var b [16]byte
-	rand.Read(b[:])
-	return hex.EncodeToString(b[:])
 }

@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 
 	"braid/schemas"
@@ -34,7 +35,7 @@ func commandID(options []Option) string {
 		o(&s)
 	}
 	if s.key == "" {
-		s.key = "c-" + randomID()
+		s.key = "c-" + rand.Text()
 	}
 	return s.key
 }

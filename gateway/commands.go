@@ -114,11 +114,11 @@ func (g *Gateway) createSession(w http.ResponseWriter, r *http.Request) error {
 	if err := readBody(w, r, &body, false); err != nil {
 		return err
 	}
-	id, given, err := commandID(w, r)
+	id, _, err := commandID(w, r)
 	if err != nil {
 		return err
 	}
-	body.ID = newSessionID(body.ID, id, given)
+	body.ID = newSessionID(body.ID, id)
 	if err := schemas.ValidateName("id", body.ID); err != nil {
 		return err
 	}

@@ -39,7 +39,7 @@ func (g *Gateway) importSession(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	ref := schemas.SessionRef{Project: g.o.Project, ID: newSessionID(values.Get("id"), id, given)}
+	ref := schemas.SessionRef{Project: g.o.Project, ID: newSessionID(values.Get("id"), id)}
 	if err := schemas.ValidateName("id", ref.ID); err != nil {
 		return err
 	}
@@ -109,15 +109,13 @@ type importedView struct {
 	Messages  int         `json:"messages" doc:"how many the trace had"`
 }
 
-// newSessionID is the id that was asked for, or one that a repeat of the request gets again, or any.
-func newSessionID(asked, key string, given bool) string {
-	switch {
-	case asked != "":
+// newSessionID is the id that was asked for, or one that follows from the command's, so that a repeat of
+// the request means the same session.
+func newSessionID(asked, command string) string {
+	if asked != "" {
 		return asked
-	case given:
-		return schemas.DerivedSessionID(key)
 	}
-	return randomID()
+	return schemas.DerivedSessionID(command)
 }
 
 func jsonLines(contentType string) bool {

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"strconv"
 	"strings"
@@ -43,7 +44,7 @@ type projectHub struct {
 func newProjectHub(g *Gateway) *projectHub {
 	h := &projectHub{
 		conn: g.conn, log: g.log, project: g.o.Project, wait: g.o.QueryWait, limit: g.o.RingBytes,
-		epoch: randomID()[:8], begun: make(chan struct{}), done: make(chan struct{}), hints: newHints(),
+		epoch: rand.Text()[:8], begun: make(chan struct{}), done: make(chan struct{}), hints: newHints(),
 	}
 	h.mu.changed = make(chan struct{})
 	return h

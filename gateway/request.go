@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"io"
 	"mime"
@@ -63,7 +62,7 @@ func commandID(w http.ResponseWriter, r *http.Request) (id string, given bool, e
 	values := r.Header.Values(headerIdempotency)
 	switch {
 	case len(values) == 0:
-		id = "g-" + randomID()
+		id = "g-" + rand.Text()
 	case len(values) > 1:
 		return "", true, &schemas.Error{Code: schemas.CodeInvalid, Field: headerIdempotency, Message: "there is more than one " + headerIdempotency}
 	default:
@@ -74,13 +73,6 @@ func commandID(w http.ResponseWriter, r *http.Request) (id string, given bool, e
 	}
 	w.Header().Set(headerIdempotency, id)
 	return id, given, nil
-}
-
-// randomID is 128 random bits in hex.
-func randomID() string {
-	var b [16]byte
-	rand.Read(b[:])
-	return hex.EncodeToString(b[:])
 }
 
 func shorten(s string) string {
