@@ -16,6 +16,7 @@
 //	timeout.go     how long a model may take, and be silent
 //	prices.go      what requests cost
 //	toolcall.go    one tool call from its first record to its last
+//	toolwait.go    waiting for its start and its end, and what is done when they don't come
 //	workspace.go   calls go to where the session's files are
 //	policy.go      the operator's rules for tool calls
 //	delete.go      the end of a session

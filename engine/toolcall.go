@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,18 +19,19 @@ type toolCall struct {
 	r     *runner
 	start session.StartTool
 
-	hint   chan *schemas.ToolRecord
-	cancel chan struct{}
-	once   sync.Once
+	hint       chan *schemas.ToolRecord
+	cancel     chan struct{}
+	cancelOnce sync.Once
 
-	// pool is where the call is queued; once it has started, where the session's files are.
+	// pool is where the call is queued. place is where the session's files are, for a tool that works
+	// on them; nil as long as they are nowhere yet.
 	pool  string
-	bound *schemas.WorkspaceBound
+	place *schemas.WorkspaceBound
 
 	toolrunner atomic.Pointer[string] // who runs it, once that is known
-	asked      time.Time              // when output was last asked for again; the loop's
-	parent     string                 // what it carries for who draws it, see [Options.TraceParent]
-	stood      time.Duration          // how long the record had stood that this owner found
+	asked      time.Time              // when output was last asked for again; only the loop uses it
+	parent     string                 // the traceparent it carries to its toolrunner, see [Options.TraceParent]
+	stood      time.Duration          // how long ago the record was stored that this owner found
 }
 
 // startTool follows a call whose decision is stored.
@@ -41,7 +41,7 @@ func (r *runner) startTool(e session.StartTool) {
 	}
 	c := &toolCall{r: r, start: e, pool: e.Definition.Pool, hint: make(chan *schemas.ToolRecord, 4), cancel: make(chan struct{})}
 	if e.Bound != nil {
-		c.bind(e.Bound)
+		c.settleIn(e.Bound)
 	}
 	if r.e.parent != nil && r.state.Task != nil {
 		c.parent = r.e.parent(TaskOf{Session: r.ref, Agent: r.state.Meta.Agent, Task: r.state.Task.ID})
@@ -53,7 +53,7 @@ func (r *runner) startTool(e session.StartTool) {
 // cancelTool ends a call, bounded in time.
 func (r *runner) cancelTool(id string) {
 	if c := r.calls[id]; c != nil {
-		c.once.Do(func() { close(c.cancel) })
+		c.cancelOnce.Do(func() { close(c.cancel) })
 	}
 }
 
@@ -87,8 +87,8 @@ func (r *runner) resendAll() {
 	}
 }
 
-// look hands the call a record that was stored; nil has it read its records now.
-func (c *toolCall) look(rec *schemas.ToolRecord) {
+// tellRecord hands the call a record that was stored; nil has it read its records now. It never blocks.
+func (c *toolCall) tellRecord(rec *schemas.ToolRecord) {
 	select {
 	case c.hint <- rec:
 	default: // hints wait already: what comes of them includes this one, or the next reading does
@@ -108,7 +108,7 @@ func (c *toolCall) run(ctx context.Context) {
 			rec, err = c.awaitEnd(ctx, rec)
 		default:
 			if rec.State == schemas.RecordDone {
-				c.began(rec)
+				c.notePlace(rec)
 			}
 			c.ended(rec)
 			return
@@ -225,169 +225,4 @@ func (c *toolCall) heard(ctx context.Context, rec *schemas.ToolRecord, after uin
 		return c.newer(ctx, after)
 	}
 	return *rec, rec.Sequence > after
-}
-
-// requeueGrace is how long a call at least waits that an owner found queued: it may never have
-// been in the queue before.
-const requeueGrace = 2 * time.Second
-
-// awaitStart queues the call and waits until a toolrunner has started it. Otherwise it is
-// withdrawn: after that record no toolrunner can start it.
-func (c *toolCall) awaitStart(ctx context.Context, rec schemas.ToolRecord) (schemas.ToolRecord, error) {
-	def := c.start.Definition
-	select {
-	case <-c.cancel:
-		return c.withdraw(ctx, rec, abortedBeforeStart())
-	default:
-	}
-	message, err := c.r.e.conn.QueueTool(ctx, c.pool, c.request(rec))
-	if err != nil {
-		return c.unqueueable(ctx, rec, err)
-	}
-	limit := time.Duration(def.QueueTimeoutMS) * time.Millisecond
-	timeout := time.NewTimer(c.remains(limit, requeueGrace))
-	defer timeout.Stop()
-	tick := time.NewTicker(c.r.e.timing.Records)
-	defer tick.Stop()
-	alive := time.NewTicker(c.r.e.timing.Watch)
-	defer alive.Stop()
-	var result schemas.ToolResult
-	for result.StopReason == "" {
-		select {
-		case heard := <-c.hint:
-			if next, ok := c.heard(ctx, heard, rec.Sequence); ok {
-				return next, nil
-			}
-			continue
-		case <-tick.C:
-		case <-c.cancel:
-			result = abortedBeforeStart()
-			continue
-		case <-timeout.C:
-			result = c.untaken(limit)
-			continue
-		case <-alive.C:
-			if c.placeGone(ctx) {
-				result = c.placeLost()
-			}
-			continue
-		case <-ctx.Done():
-			return rec, ctx.Err()
-		}
-		if next, ok := c.newer(ctx, rec.Sequence); ok {
-			return next, nil
-		}
-	}
-	next, err := c.withdraw(ctx, rec, result)
-	if err == nil && next.State == schemas.RecordWithdrawn {
-		if err := c.r.e.conn.UnqueueTool(ctx, message); err != nil {
-			c.r.log.Debug().Err(err).Msg("take a withdrawn call off the queue")
-		}
-	}
-	return next, err
-}
-
-func abortedBeforeStart() schemas.ToolResult {
-	return schemas.ToolResult{Output: "[aborted before it started]", Appends: true, StopReason: schemas.StopAborted}
-}
-
-// withdraw settles a call that has not started; it is refused if one has come first.
-func (c *toolCall) withdraw(ctx context.Context, rec schemas.ToolRecord, result schemas.ToolResult) (schemas.ToolRecord, error) {
-	return c.write(ctx, rec.Sequence, schemas.ToolRecord{State: schemas.RecordWithdrawn, Attempt: rec.Attempt, Result: &result})
-}
-
-// unqueueable settles a call whose message the broker will never take, such as one too large.
-func (c *toolCall) unqueueable(ctx context.Context, rec schemas.ToolRecord, cause error) (schemas.ToolRecord, error) {
-	if ctx.Err() != nil {
-		return rec, ctx.Err()
-	}
-	return c.withdraw(ctx, rec, schemas.ToolResult{
-		Output: fmt.Sprintf("[the call could not be queued and was not run: %v]", cause), Appends: true, StopReason: schemas.StopFailed,
-	})
-}
-
-func (c *toolCall) request(rec schemas.ToolRecord) schemas.ToolRequest {
-	def := c.start.Definition
-	return schemas.ToolRequest{
-		Session: c.r.ref, ToolCallID: c.id(), Name: def.Name, Arguments: c.start.Call.Arguments,
-		Queued: rec.Sequence, Attempt: max(rec.Attempt, 1), Retry: def.Retry,
-		Workspace: c.start.Workspace, TimeoutMS: def.TimeoutMS, OutputCap: def.OutputCap, TraceParent: c.parent,
-	}
-}
-
-// boundGrace is what a call may take beyond its timeout, which its toolrunner enforces, before
-// its owner gives it up.
-const boundGrace = 10 * time.Second
-
-// awaitEnd waits for the result of a call that runs. If its toolrunner is lost, does not end it
-// in time, or does not obey a cancel, the owner writes the end itself.
-func (c *toolCall) awaitEnd(ctx context.Context, rec schemas.ToolRecord) (schemas.ToolRecord, error) {
-	c.toolrunner.Store(&rec.Toolrunner)
-	c.began(rec)
-	c.r.onLoop(c.r.resendAll) // what was sent before this owner listened
-	bound := time.NewTimer(c.remains(time.Duration(c.start.Definition.TimeoutMS)*time.Millisecond+boundGrace, boundGrace))
-	defer bound.Stop()
-	tick := time.NewTicker(c.r.e.timing.Records)
-	defer tick.Stop()
-	alive := time.NewTicker(c.r.e.timing.Watch)
-	defer alive.Stop()
-	cancel, overdue := c.cancel, (<-chan time.Time)(nil)
-	for {
-		select {
-		case heard := <-c.hint:
-			if next, ok := c.heard(ctx, heard, rec.Sequence); ok {
-				return next, nil
-			}
-			continue
-		case <-tick.C:
-		case <-alive.C:
-			if gone, err := c.r.e.beat.Gone(ctx, bus.KindToolrunner, rec.Toolrunner); err == nil && gone {
-				if next, ok := c.newer(ctx, rec.Sequence); ok {
-					return next, nil
-				}
-				return c.lost(ctx, rec)
-			}
-			continue
-		case <-cancel:
-			cancel = nil
-			overdue = time.After(c.r.e.timing.CancelBound)
-			c.r.spawn(func(ctx context.Context) {
-				if err := c.r.e.conn.CancelCall(ctx, rec.Toolrunner, c.r.ref, c.id()); err != nil {
-					c.r.log.Debug().Err(err).Str("call", c.id()).Msg("cancel a call")
-				}
-			})
-			continue
-		case <-overdue:
-			return c.give(ctx, rec, schemas.StopAborted, "aborted; the tool did not end in time and may still be running")
-		case <-bound.C:
-			return c.give(ctx, rec, schemas.StopTimeout, "the toolrunner did not end the call in time; the tool may still be running")
-		case <-ctx.Done():
-			return rec, ctx.Err()
-		}
-		if next, ok := c.newer(ctx, rec.Sequence); ok {
-			return next, nil
-		}
-	}
-}
-
-// maxToolAttempts is how often a call is started that may run more than once: what one toolrunner
-// after the other is lost with does not get better.
-const maxToolAttempts = 3
-
-// lost settles a call whose toolrunner is gone: again if it may run twice, else as failed with
-// its outcome unknown.
-func (c *toolCall) lost(ctx context.Context, rec schemas.ToolRecord) (schemas.ToolRecord, error) {
-	c.r.log.Warn().Str("call", c.id()).Str("toolrunner", rec.Toolrunner).Msg("a toolrunner was lost with a call")
-	if c.start.Definition.Retry == schemas.RetrySafe && rec.Attempt < maxToolAttempts {
-		return c.write(ctx, rec.Sequence, schemas.ToolRecord{State: schemas.RecordQueued, Attempt: rec.Attempt + 1})
-	}
-	return c.give(ctx, rec, schemas.StopFailed, "the toolrunner was lost after it had started the call; whether the call took effect is unknown")
-}
-
-// give writes the end of a call in its toolrunner's place.
-func (c *toolCall) give(ctx context.Context, rec schemas.ToolRecord, reason schemas.StopReason, note string) (schemas.ToolRecord, error) {
-	return c.write(ctx, rec.Sequence, schemas.ToolRecord{
-		State: schemas.RecordDone, Attempt: rec.Attempt, Toolrunner: rec.Toolrunner, Volume: rec.Volume,
-		Result: &schemas.ToolResult{Output: "[" + note + "]", Appends: true, StopReason: reason},
-	})
 }

@@ -11,7 +11,7 @@ import (
 // has a new record. It subscribes when the first tool is needed.
 type toolDesk struct {
 	r      *runner
-	once   sync.Mutex
+	mu     sync.Mutex
 	open   bool
 	closed bool
 	stop   []func()
@@ -21,8 +21,8 @@ func newToolDesk(r *runner) *toolDesk { return &toolDesk{r: r} }
 
 // ready makes sure that the desk hears, before a call is queued.
 func (d *toolDesk) ready() error {
-	d.once.Lock()
-	defer d.once.Unlock()
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	if d.closed {
 		return errTenureEnded // nobody would end the subscriptions
 	}
@@ -42,7 +42,7 @@ func (d *toolDesk) ready() error {
 	stopHints, err := r.e.conn.WatchRecords(r.ref, func(call string, rec *schemas.ToolRecord) {
 		r.onLoop(func() {
 			if c := r.calls[call]; c != nil {
-				c.look(rec)
+				c.tellRecord(rec)
 			}
 		})
 	})
@@ -57,8 +57,8 @@ func (d *toolDesk) ready() error {
 // close ends the subscriptions. The tenure's context must have ended, or their handlers could
 // wait for the loop.
 func (d *toolDesk) close() {
-	d.once.Lock()
-	defer d.once.Unlock()
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	for _, stop := range d.stop {
 		stop()
 	}
