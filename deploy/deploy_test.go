@@ -7,37 +7,21 @@ import (
 	"testing"
 	"time"
 
-	natsserver "github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"go.uber.org/goleak"
 
 	"braid/bus"
+	"braid/deploy/deploytest"
 	"braid/schemas"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-const password = "only-for-tests"
-
-// options parses the configuration as the server does.
-func options(t *testing.T) *natsserver.Options {
-	t.Helper()
-	for name, value := range map[string]string{
-		"NODE": "n1", "STORE": t.TempDir(), "ROUTES": "[nats://routes:x@n2:6222, nats://routes:x@n3:6222]", "ROUTES_PASSWORD": password,
-		"ENGINE_PASSWORD": password, "TOOLRUNNER_PASSWORD": password, "GATEWAY_PASSWORD": password, "WATCHER_PASSWORD": password,
-	} {
-		t.Setenv(name, value)
-	}
-	o, err := natsserver.ProcessConfigFile("nats/node.conf")
-	if err != nil {
-		t.Fatalf("parse the configuration: %v", err)
-	}
-	return o
-}
+const configuration = "nats/node.conf"
 
 // TestNodeIsDurableAndClustered: what the documents promise of this configuration.
 func TestNodeIsDurableAndClustered(t *testing.T) {
-	o := options(t)
+	o := deploytest.Options(t, configuration)
 	if !o.SyncAlways {
 		t.Error("writes are not synced before they are acknowledged")
 	}
@@ -49,43 +33,14 @@ func TestNodeIsDurableAndClustered(t *testing.T) {
 	}
 }
 
-// broker starts one node with the configuration's users, outside of a cluster.
-func broker(t *testing.T) (url string) {
-	t.Helper()
-	o := options(t)
-	o.Port, o.Host = -1, "127.0.0.1"
-	o.Cluster, o.Routes = natsserver.ClusterOpts{}, nil
-	o.NoLog, o.NoSigs = true, true
-	s, err := natsserver.NewServer(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.Start()
-	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
-	if !s.ReadyForConnections(30 * time.Second) {
-		t.Fatal("the broker is not ready")
-	}
-	return s.ClientURL()
-}
-
-func connect(t *testing.T, url, user string) *bus.Conn {
-	t.Helper()
-	c, err := bus.Connect(t.Context(), bus.Options{URL: url, User: user, Password: password, ConnectWait: 10 * time.Second})
-	if err != nil {
-		t.Fatalf("connect as %s: %v", user, err)
-	}
-	t.Cleanup(c.Close)
-	return c
-}
-
 var session = schemas.SessionRef{Project: "default", ID: "s1"}
 
 // TestUsersCanDoTheirWork lets each process's user do, over the bus, what the process does.
 func TestUsersCanDoTheirWork(t *testing.T) {
-	url := broker(t)
-	engine := connect(t, url, "engine") // makes the streams
-	toolrunner := connect(t, url, "toolrunner")
-	gateway := connect(t, url, "gateway")
+	broker := deploytest.Start(t, configuration)
+	engine := deploytest.Connect(t, broker, "engine") // makes the streams
+	toolrunner := deploytest.Connect(t, broker, "toolrunner")
+	gateway := deploytest.Connect(t, broker, "gateway")
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 
@@ -211,8 +166,9 @@ func nextText(ctx context.Context, t *testing.T, f *bus.Follower) string {
 
 // TestUsersCanDoNoMore: each line is something that a stolen password must not allow.
 func TestUsersCanDoNoMore(t *testing.T) {
-	url := broker(t)
-	connect(t, url, "engine")
+	broker := deploytest.Start(t, configuration)
+	deploytest.Connect(t, broker, "engine")
+	url := broker.ClientURL()
 	cases := []struct{ user, subject string }{
 		{"engine", "$JS.API.STREAM.DELETE.SESSIONS-0"},
 		{"engine", "$JS.API.STREAM.UPDATE.SESSIONS-0"},
@@ -263,7 +219,7 @@ func TestUsersCanDoNoMore(t *testing.T) {
 
 func raw(t *testing.T, url, user string) *nats.Conn {
 	t.Helper()
-	nc, err := nats.Connect(url, nats.UserInfo(user, password), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))
+	nc, err := nats.Connect(url, nats.UserInfo(user, deploytest.Password), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))
 	must(t, "connect as "+user, err)
 	t.Cleanup(nc.Close)
 	return nc

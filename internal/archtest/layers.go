@@ -57,8 +57,10 @@ var layers = []layer{
 		why: "commands wire everything"},
 	{dir: "bench", imports: []string{"..."},
 		why: "benchmarks run everything"},
-	{dir: "deploy", tests: []string{"bus", "schemas"},
+	{dir: "deploy", tests: []string{"bus", "schemas", "deploy/deploytest"},
 		why: "deploy holds configuration and its tests"},
+	{dir: "deploy/deploytest", imports: []string{"bus"},
+		why: "it starts brokers with the deployed configuration, for whatever a test lets its users do"},
 	{dir: "internal/cli", imports: []string{"..."},
 		why: "it is what the commands share"},
 	{dir: "internal/archtest",
@@ -163,7 +165,7 @@ type confinement struct {
 }
 
 var confinements = []confinement{
-	{"github.com/nats-io/", []string{"bus"}, []string{"deploy", "internal/interop"},
+	{"github.com/nats-io/", []string{"bus", "deploy/deploytest"}, []string{"deploy", "internal/interop"},
 		"only bus talks to NATS, so that fences, retries and error codes are read in one place; add what you need to bus"},
 	{"github.com/cockroachdb/pebble/", []string{"trace"}, nil,
 		"only trace knows Pebble, so that keys and crash safety live in one place; add a query to trace.Store"},

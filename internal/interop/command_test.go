@@ -14,6 +14,7 @@ import (
 	natsserver "github.com/nats-io/nats-server/v2/server"
 
 	"braid/bus"
+	"braid/deploy/deploytest"
 	"braid/schemas"
 )
 
@@ -35,7 +36,7 @@ func (w *world) startCommand(session string) *command {
 		return nil
 	}
 	c := &command{t: w.t, subject: "braid.default.feed." + session + ".*"}
-	cmd := exec.Command(program, "--server", w.broker.Addr().String(), "--user", "watcher", "--password", password, "sub", c.subject)
+	cmd := exec.Command(program, "--server", w.broker.Addr().String(), "--user", "watcher", "--password", deploytest.Password, "sub", c.subject)
 	cmd.Env = append(os.Environ(), "XDG_CONFIG_HOME="+w.t.TempDir()) // no context of whoever runs this
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()

@@ -15,6 +15,7 @@ import (
 
 	"braid/bus"
 	"braid/client"
+	"braid/deploy/deploytest"
 	"braid/schemas"
 )
 
@@ -84,7 +85,7 @@ func (w *world) startToolrunner() (p *program, instance string) {
 
 func (w *world) startToolrunnerAt(broker string) (p *program, instance string) {
 	w.t.Helper()
-	p = node(w.t, installed(w.t), "toolrunner.mjs", "nats://toolrunner:"+password+"@"+broker)
+	p = node(w.t, installed(w.t), "toolrunner.mjs", "nats://toolrunner:"+deploytest.Password+"@"+broker)
 	instance, _, _ = strings.Cut(p.line(), " ")
 	return p, instance
 }

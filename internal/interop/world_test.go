@@ -12,6 +12,7 @@ import (
 
 	"braid/bus"
 	"braid/client"
+	"braid/deploy/deploytest"
 	"braid/engine"
 	"braid/gateway"
 	"braid/llm"
@@ -22,8 +23,7 @@ import (
 )
 
 const (
-	password = "only-for-tests"
-	token    = "interop-test-token"
+	token = "interop-test-token"
 	// patience is how long anything may take that a test waits for: a loaded machine is slow.
 	patience = time.Minute
 )
@@ -40,7 +40,7 @@ type world struct {
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	models := aimock(t)
-	w := &world{t: t, broker: startBroker(t)}
+	w := &world{t: t, broker: deploytest.Start(t, "../../deploy/nats/node.conf")}
 	w.conn = w.connect("engine")
 	w.startEngine(models + servers["openai"])
 	w.client = client.New(client.HTTP(w.serve(listen(t)), token))
@@ -55,41 +55,9 @@ func (w *world) in(t *testing.T) *world {
 	return &inner
 }
 
-func startBroker(t *testing.T) *natsserver.Server {
-	t.Helper()
-	for name, value := range map[string]string{
-		"NODE": "n1", "STORE": t.TempDir(), "ROUTES": "[]", "ROUTES_PASSWORD": password,
-		"ENGINE_PASSWORD": password, "TOOLRUNNER_PASSWORD": password, "GATEWAY_PASSWORD": password, "WATCHER_PASSWORD": password,
-	} {
-		t.Setenv(name, value)
-	}
-	o, err := natsserver.ProcessConfigFile("../../deploy/nats/node.conf")
-	if err != nil {
-		t.Fatalf("parse the configuration: %v", err)
-	}
-	o.Port, o.Host, o.HTTPPort = -1, "127.0.0.1", 0
-	o.Cluster, o.Routes = natsserver.ClusterOpts{}, nil
-	o.NoLog, o.NoSigs = true, true
-	s, err := natsserver.NewServer(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.Start()
-	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
-	if !s.ReadyForConnections(patience) {
-		t.Fatal("the broker is not ready")
-	}
-	return s
-}
-
 func (w *world) connect(user string) *bus.Conn {
 	w.t.Helper()
-	c, err := bus.Connect(w.t.Context(), bus.Options{URL: "nats://" + w.broker.Addr().String(), User: user, Password: password})
-	if err != nil {
-		w.t.Fatalf("connect as %s: %v", user, err)
-	}
-	w.t.Cleanup(c.Close)
-	return c
+	return deploytest.Connect(w.t, w.broker, user)
 }
 
 func (w *world) startEngine(models string) {
