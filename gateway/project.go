@@ -199,12 +199,13 @@ func (h *projectHub) tell(news func(*bus.Told) bool, name string, v any) error {
 	return nil
 }
 
-// lost tells that something may have been missed.
+// lost tells that something may have been missed, and that changes are told from there on.
 func (h *projectHub) lost() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.mu.told.Forget()
 	h.pushLocked(eventResync, []byte(lostData))
+	h.pushLocked(eventWatching, []byte(`{"cursor":"`+h.idLocked(h.mu.last+1)+`"}`)) // a watchingView
 }
 
 // lostData is a resyncView.

@@ -165,7 +165,8 @@ func TestProjectStreamResumes(t *testing.T) {
 	w.must(400, "GET", "/v1/events?last_event_id="+strings.Repeat("x", 200), "")
 }
 
-// A broker that was away may have told of something: watchers learn that, and go on.
+// A broker that was away may have told of something: watchers learn that, and from where on it is whole
+// again, as those do that come back themselves.
 func TestProjectStreamOutlivesTheBroker(t *testing.T) {
 	t.Parallel()
 	broker := bustest.Listening(t)
@@ -177,6 +178,11 @@ func TestProjectStreamOutlivesTheBroker(t *testing.T) {
 	broker.Stop(0)
 	broker.Start(t, 0)
 	e.expect(eventResync)
+	watching := e.expect(eventWatching)
+	var v watchingView
+	if err := schemas.DecodeJSON([]byte(watching.data), &v); err != nil || v.Cursor != watching.id {
+		t.Errorf("%s is told with the id %s, %v", watching.data, watching.id, err)
+	}
 	waitFor(t, "the gateway is back", func() bool { return conn.Connected() })
 	d.open("s")
 	e.told("s", bus.StateIdle)
@@ -223,8 +229,8 @@ func TestProjectBeginsWithItsFirstFeed(t *testing.T) {
 	h.mu.changed = make(chan struct{})
 	for feed := range uint64(3) {
 		h.listening()
-		if h.mu.last != feed {
-			t.Errorf("feed %d: %d losses are told", feed+1, h.mu.last)
+		if h.mu.last != 2*feed { // that something is lost, and that changes are told again
+			t.Errorf("feed %d: %d events", feed+1, h.mu.last)
 		}
 		select {
 		case <-h.begun:
@@ -245,7 +251,7 @@ func TestProjectTellsOnce(t *testing.T) {
 		}
 	}
 	h.lost()
-	if err := h.tell(stands, "", deletedView{ID: "a"}); err != nil || h.mu.last != 3 {
+	if err := h.tell(stands, "", deletedView{ID: "a"}); err != nil || h.mu.last != 4 {
 		t.Errorf("after a loss: %d events, %v", h.mu.last, err)
 	}
 }

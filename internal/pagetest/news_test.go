@@ -2,6 +2,8 @@ package pagetest
 
 import (
 	"testing"
+
+	"braid/bus/bustest"
 )
 
 // The list of sessions goes by what the gateway tells, and asks for nothing twice.
@@ -144,6 +146,23 @@ func TestTheListAfterAnotherGateway(t *testing.T) {
 	p.see("#sessions", "hello")
 	p.until("nothing is wrong", `document.getElementById("sessions-note").hidden`)
 	b.noProblems("ERR_")
+}
+
+// So is one of which news may have been lost on the way to a gateway that goes on.
+func TestTheListAfterALossOfNews(t *testing.T) {
+	broker := bustest.Listening(t)
+	w := newWorldOn(t, broker, map[string]string{"states": states})
+	b := startBrowser(t)
+	p := b.tab()
+	w.enter(p)
+	lists := `window.asked.filter((what) => what.startsWith("GET /v1/sessions?")).length`
+	p.until("the list is read when the page is opened, and when its stream begins", lists+` === 2`)
+	broker.Stop(0)
+	broker.Start(t, 0)
+	p.until("the list is read again", lists+` > 2`)
+	w.elsewhere("a", "states", "hello")
+	p.see("#sessions", "hello")
+	b.noProblems("status of 503")
 }
 
 func TestDeletingASession(t *testing.T) {
