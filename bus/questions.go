@@ -106,6 +106,8 @@ type SessionsArgs struct {
 	State SessionState `json:"state,omitzero"`
 	Agent string       `json:"agent,omitzero"`
 	Model string       `json:"model,omitzero"`
+	// TaskStatus are the ways in which their last task may have ended; empty: in any, or none has.
+	TaskStatus []schemas.StopReason `json:"task_status,omitzero"`
 	// CreatedSince and CreatedUntil are RFC 3339 times, the first included, the second not.
 	CreatedSince string `json:"created_since,omitzero"`
 	CreatedUntil string `json:"created_until,omitzero"`

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"iter"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"braid/bus"
@@ -20,6 +22,8 @@ type SessionsOptions struct {
 	Agent string
 	// Model is the "provider/model" that they were made for.
 	Model string
+	// TaskStatus are the ways in which their last task may have ended, such as [schemas.StopFailed].
+	TaskStatus []schemas.StopReason
 	// CreatedSince and CreatedUntil are when they were made, the first included, the second not.
 	CreatedSince, CreatedUntil time.Time
 }
@@ -27,9 +31,18 @@ type SessionsOptions struct {
 // args is what a page is asked for with; limit 0 leaves it to the server.
 func (o SessionsOptions) args(limit int, cursor string) bus.SessionsArgs {
 	return bus.SessionsArgs{
-		Limit: limit, Cursor: cursor, State: o.State, Agent: o.Agent, Model: o.Model,
+		Limit: limit, Cursor: cursor, State: o.State, Agent: o.Agent, Model: o.Model, TaskStatus: o.TaskStatus,
 		CreatedSince: wireTime(o.CreatedSince), CreatedUntil: wireTime(o.CreatedUntil),
 	}
+}
+
+// commas is a list as a parameter of a query has it.
+func commas[T ~string](list []T) string {
+	texts := make([]string, len(list))
+	for i, one := range list {
+		texts[i] = string(one)
+	}
+	return strings.Join(texts, ",")
 }
 
 func wireTime(t time.Time) string {
@@ -48,6 +61,10 @@ type sessionsPage struct {
 // first error.
 func (c *Client) Sessions(ctx context.Context, o SessionsOptions) iter.Seq2[Info, error] {
 	return func(yield func(Info, error) bool) {
+		if slices.Contains(o.TaskStatus, "") { // a query could not tell it from none
+			yield(Info{}, &schemas.Error{Code: schemas.CodeInvalid, Field: "task_status", Message: "a task status is empty"})
+			return
+		}
 		for cursor := ""; ; {
 			page, err := retry(ctx, c.pauses, func() (sessionsPage, error) { return c.transport.sessions(ctx, o, cursor) })
 			if err != nil {
@@ -93,7 +110,7 @@ func (c *Client) Tools(ctx context.Context) (ToolList, error) {
 func (t *httpTransport) sessions(ctx context.Context, o SessionsOptions, cursor string) (sessionsPage, error) {
 	args := o.args(0, cursor)
 	query := queryOf(map[string]string{
-		"cursor": args.Cursor, "state": string(args.State), "agent": args.Agent, "model": args.Model,
+		"cursor": args.Cursor, "state": string(args.State), "agent": args.Agent, "model": args.Model, "task_status": commas(args.TaskStatus),
 		"created_since": args.CreatedSince, "created_until": args.CreatedUntil,
 	})
 	var page sessionsPage

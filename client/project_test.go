@@ -13,10 +13,13 @@ import (
 )
 
 func TestLists(t *testing.T) {
-	w, _ := newWorld(t, map[string]string{"other": "turns:\n  - steps:\n      - {text: x}\n"})
+	w, _ := newWorld(t, map[string]string{"other": "repeat: true\nturns:\n  - steps:\n      - fail: {status: auth}\n"})
 	w.each(t, func(t *testing.T, c *client.Client) {
 		before := time.Now()
 		one, other := create(t, c, "shell/demo", schemas.ApproveAll), create(t, c, "scripted/other", schemas.ApproveAll)
+		if r, err := other.Run(testContext(t), client.Prompt("x")); err != nil || r.Success {
+			t.Fatalf("got %+v %v", r, err)
+		}
 		for _, s := range []*client.Session{one, other} { // who is described is in the trace that lists are made of
 			if _, err := s.Info(testContext(t)); err != nil {
 				t.Fatal(err)
@@ -30,6 +33,8 @@ func TestLists(t *testing.T) {
 			{"nothing narrows the list", client.SessionsOptions{}, []string{one.ID(), other.ID()}},
 			{"a model alone", client.SessionsOptions{Model: "scripted/other"}, []string{other.ID()}},
 			{"all rest", client.SessionsOptions{State: "idle"}, []string{one.ID(), other.ID()}},
+			{"a task failed in one of these ways", client.SessionsOptions{TaskStatus: []schemas.StopReason{schemas.StopFailed, schemas.StopAuth}}, []string{other.ID()}},
+			{"no task ended well", client.SessionsOptions{TaskStatus: []schemas.StopReason{schemas.StopCompleted}}, nil},
 			{"none runs", client.SessionsOptions{State: "running"}, nil},
 			{"none has an agent", client.SessionsOptions{Agent: "nobody"}, nil},
 			{"none is that young", client.SessionsOptions{CreatedSince: before.Add(time.Hour)}, nil},
@@ -51,9 +56,16 @@ func TestLists(t *testing.T) {
 				t.Errorf("%s: got %v, want %v", test.why, got, test.want)
 			}
 		}
-		for _, err := range c.Sessions(testContext(t), client.SessionsOptions{State: "asleep"}) {
-			if !client.IsCode(err, schemas.CodeInvalid) {
-				t.Errorf("an unknown state: %v", err)
+		for why, o := range map[string]client.SessionsOptions{
+			"an unknown state":        {State: "asleep"},
+			"an unknown end":          {TaskStatus: []schemas.StopReason{schemas.StopFailed, "fialed"}},
+			"an end without a name":   {TaskStatus: []schemas.StopReason{schemas.StopFailed, ""}},
+			"nothing but such an end": {TaskStatus: []schemas.StopReason{""}},
+		} {
+			for _, err := range c.Sessions(testContext(t), o) {
+				if !client.IsCode(err, schemas.CodeInvalid) {
+					t.Errorf("%s: %v", why, err)
+				}
 			}
 		}
 		models, err := c.Models(testContext(t))

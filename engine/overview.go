@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -15,13 +16,18 @@ import (
 
 // filterOf reads which sessions are wanted.
 func filterOf(args bus.SessionsArgs) (f trace.Filter, err error) {
-	f = trace.Filter{State: trace.State(args.State), Agent: args.Agent, Model: args.Model}
+	f = trace.Filter{State: trace.State(args.State), Agent: args.Agent, Model: args.Model, TaskStatus: args.TaskStatus, Made: true}
 	switch f.State {
 	case "", trace.StateIdle, trace.StateRunning:
 	case trace.State(bus.StateWaiting):
 		f.State = trace.StateWaitingApproval
 	default:
 		return f, &schemas.Error{Code: schemas.CodeInvalid, Field: "state", Message: "state must be idle, running or waiting"}
+	}
+	for _, status := range f.TaskStatus {
+		if !slices.Contains(schemas.StopReasons(), status) {
+			return f, &schemas.Error{Code: schemas.CodeInvalid, Field: "task_status", Message: fmt.Sprintf("task_status is none of %v", schemas.StopReasons())}
+		}
 	}
 	if f.CreatedSince, err = instant("created_since", args.CreatedSince); err == nil {
 		f.CreatedUntil, err = instant("created_until", args.CreatedUntil)

@@ -50,6 +50,8 @@ func TestOverview(t *testing.T) {
 		{"an agent's", bus.SessionsArgs{Agent: "a"}, []string{"other"}},
 		{"a model's", bus.SessionsArgs{Model: "scripted/counted"}, []string{"s"}},
 		{"those at rest", bus.SessionsArgs{State: "idle"}, []string{"s", "other"}},
+		{"those whose last task ended well", bus.SessionsArgs{TaskStatus: []schemas.StopReason{schemas.StopCompleted}}, []string{"s"}},
+		{"those whose last task did not", bus.SessionsArgs{TaskStatus: []schemas.StopReason{schemas.StopFailed, schemas.StopTimeout}}, nil},
 		{"those that wait", bus.SessionsArgs{State: "waiting"}, nil},
 		{"those that are not older than one", bus.SessionsArgs{CreatedSince: info.Created}, []string{"s", "other"}},
 		{"those that are older than it", bus.SessionsArgs{CreatedUntil: info.Created}, nil},
@@ -67,7 +69,7 @@ func TestOverview(t *testing.T) {
 		}
 	}
 	for field, args := range map[string]bus.SessionsArgs{
-		"state": {State: "resting"}, "created_since": {CreatedSince: "yesterday"}, "created_until": {CreatedUntil: "2026-01-02"}, "cursor": {Cursor: "!"},
+		"state": {State: "resting"}, "task_status": {TaskStatus: []schemas.StopReason{schemas.StopFailed, "fialed"}}, "created_since": {CreatedSince: "yesterday"}, "created_until": {CreatedUntil: "2026-01-02"}, "cursor": {Cursor: "!"},
 	} {
 		_, err := h.conn.AskSessions(ctx, ref.Project, args)
 		if refused, ok := errors.AsType[*schemas.Error](err); !ok || refused.Code != schemas.CodeInvalid || refused.Field != field {

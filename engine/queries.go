@@ -125,9 +125,7 @@ func (e *Engine) answerSessions(ctx context.Context, q bus.Query) (any, error) {
 	}
 	page := bus.SessionsPage{Sessions: make([]bus.SessionInfo, 0, len(found.Sessions)), Next: found.Next}
 	for _, s := range found.Sessions {
-		if made(s) {
-			page.Sessions = append(page.Sessions, e.info(s))
-		}
+		page.Sessions = append(page.Sessions, e.info(s))
 	}
 	return page, nil
 }
@@ -140,18 +138,15 @@ func (e *Engine) answerSession(q bus.Query) (any, error) {
 	return e.info(s), nil
 }
 
-// session is what the trace knows of the session that a question is about.
+// session is what the trace knows of the session that a question is about. Commands find no session
+// whose making was refused, and so do questions.
 func (e *Engine) session(q bus.Query) (trace.SessionInfo, error) {
 	s, found, err := e.store.Session(q.Ref())
-	if err == nil && (!found || !made(s)) {
+	if err == nil && (!found || !s.Made()) {
 		err = schemas.Errorf(schemas.CodeUnknownSession, "there is no session %s", q.Session)
 	}
 	return s, err
 }
-
-// made reports that a session was made. One whose making was refused, or an import that came to nothing,
-// has a log that says so and runs on nothing: commands find no session, and so do questions.
-func made(s trace.SessionInfo) bool { return s.Model != "" }
 
 // info is a trace's description of a session as it travels.
 func (e *Engine) info(s trace.SessionInfo) bus.SessionInfo {

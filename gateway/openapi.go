@@ -158,7 +158,11 @@ func (r route) describeParameters() []any {
 		}
 	}
 	for _, p := range r.query { // the token is told by the scheme of security
-		all = append(all, object{"in": "query", "name": p.name, "description": p.says, "schema": p.schema})
+		o := object{"in": "query", "name": p.name, "description": p.says, "schema": p.schema}
+		if p.schema["type"] == "array" {
+			o["explode"] = false // ?name=a,b
+		}
+		all = append(all, o)
 	}
 	if r.command {
 		all = append(all, object{"in": "header", "name": headerIdempotency, "schema": nameSchema(),

@@ -175,6 +175,8 @@ func valuesOf(typ reflect.Type) []string {
 		return texts(schemas.DecisionAllow, schemas.DecisionDeny)
 	case reflect.TypeFor[schemas.Taken]():
 		return texts(schemas.TakenStarted, schemas.TakenQueued, schemas.TakenSteering)
+	case reflect.TypeFor[schemas.StopReason]():
+		return texts(schemas.StopReasons()...)
 	case reflect.TypeFor[bus.SessionState]():
 		return texts(bus.StateIdle, bus.StateRunning, bus.StateWaiting)
 	}

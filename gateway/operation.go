@@ -127,6 +127,9 @@ func daySchema() object { return object{"type": "string", "format": "date"} }
 
 func oneOf(values ...string) object { return object{"type": "string", "enum": values} }
 
+// listOf is a parameter of several values, which stand in one, with commas between them.
+func listOf(item object) object { return object{"type": "array", "items": item} }
+
 func numberSchema(least, most int) object {
 	return object{"type": "integer", "minimum": least, "maximum": most}
 }

@@ -29,6 +29,7 @@ func (g *Gateway) listSessions(w http.ResponseWriter, r *http.Request) error {
 	page, err := g.conn.AskSessions(ctx, g.o.Project, bus.SessionsArgs{
 		Limit: limit, Cursor: values.Get("cursor"),
 		State: bus.SessionState(values.Get("state")), Agent: values.Get("agent"), Model: values.Get("model"),
+		TaskStatus:   listParameter[schemas.StopReason](values.Get("task_status")),
 		CreatedSince: values.Get("created_since"), CreatedUntil: values.Get("created_until"),
 	})
 	if err != nil {

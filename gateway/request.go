@@ -106,6 +106,17 @@ func flagParameter(name, value string) (bool, error) {
 	return false, &schemas.Error{Code: schemas.CodeInvalid, Field: name, Message: name + " must be true or false"}
 }
 
+// listParameter reads values with commas between them; an empty value is none.
+func listParameter[T ~string](value string) (list []T) {
+	if value == "" {
+		return nil
+	}
+	for one := range strings.SplitSeq(value, ",") {
+		list = append(list, T(one))
+	}
+	return list
+}
+
 // cursorParameter parses a cursor; an empty one is the zero cursor. Errors name the parameter.
 func cursorParameter(name, value string) (schemas.Cursor, error) {
 	if value == "" {

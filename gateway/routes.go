@@ -82,6 +82,7 @@ func (g *Gateway) sessionRoutes() []route {
 				{"state", "What they are doing.", schemaOf[bus.SessionState]()},
 				{"agent", "Whose they are.", textSchema()},
 				{"model", "provider/model that they were made for.", textSchema()},
+				{"task_status", "How their last task ended, as session.task_status says it: one of these ways.", listOf(schemaOf[schemas.StopReason]())},
 				{"created_since", "They are not older; included.", timeSchema()},
 				{"created_until", "They are older.", timeSchema()},
 			},

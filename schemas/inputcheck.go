@@ -217,7 +217,7 @@ func (c *inputCheck) output(path string, p *InputPart) error {
 		return invalid(path+".tool_call_id", "there is no call %.80q", p.ToolCallID)
 	}
 	c.open = slices.Delete(c.open, open, open+1)
-	if p.StopReason != "" && !slices.Contains(stopReasons, p.StopReason) {
+	if p.StopReason != "" && !slices.Contains(StopReasons(), p.StopReason) {
 		return invalid(path+".stop_reason", "stop_reason is none that is known")
 	}
 	if err := checkText(path+".output", p.Output); err != nil {
@@ -245,9 +245,6 @@ func (c *inputCheck) weigh(path, s string) error {
 	}
 	return nil
 }
-
-// stopReasons are all there are.
-var stopReasons = []StopReason{StopCompleted, StopFailed, StopAborted, StopTimeout, StopMalformed, StopAuth}
 
 // checkWords is checkText for a text that must say something.
 func checkWords(field, s string) error {

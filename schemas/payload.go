@@ -89,6 +89,11 @@ const (
 	StopAuth      StopReason = "auth"
 )
 
+// StopReasons are all that there are.
+func StopReasons() []StopReason {
+	return []StopReason{StopCompleted, StopFailed, StopAborted, StopTimeout, StopMalformed, StopAuth}
+}
+
 // Phase is the place of a fragment in its segment.
 type Phase string
 

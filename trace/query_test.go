@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -74,13 +75,20 @@ func TestSessionsByLastActivity(t *testing.T) {
 func TestSessionsByFilter(t *testing.T) {
 	s, b := open(t, Options{}), newScript()
 	ctx := context.Background()
+	ends := []schemas.StopReason{"", schemas.StopCompleted, schemas.StopFailed, schemas.StopTimeout}
 	for i := range 40 {
 		ref := schemas.SessionRef{Project: "p", ID: fmt.Sprint("s", i)}
-		first := []schemas.Payload{meta([]string{"a", "b"}[i%2])}
+		var first []schemas.Payload
+		if i%7 > 0 { // else its making was refused
+			first = append(first, meta([]string{"a", "b"}[i%2]))
+		}
 		if i%3 > 0 {
 			first = append(first, prompt("x"))
 		}
 		frames := []Frame{b.frame(ref, first...)}
+		if i%4 > 0 {
+			frames = append(frames, b.frame(ref, &schemas.TaskEnd{Status: ends[i%4]}))
+		}
 		if i%3 == 2 {
 			frames = append(frames, b.frame(ref, &schemas.RequestBegin{}, schemas.NewToolCall("c1", "sh", `{"a":1}`), ask("c1")))
 		}
@@ -102,13 +110,16 @@ func TestSessionsByFilter(t *testing.T) {
 			State:        rapid.SampledFrom([]State{"", StateIdle, StateRunning, StateWaitingApproval}).Draw(t, "state"),
 			Agent:        rapid.SampledFrom([]string{"", "helper", "other"}).Draw(t, "agent"),
 			Model:        rapid.SampledFrom([]string{"", "shell/a", "shell/b"}).Draw(t, "model"),
+			TaskStatus:   rapid.SliceOfN(rapid.SampledFrom(ends[1:]), 0, 2).Draw(t, "task_status"),
 			CreatedSince: at("since"), CreatedUntil: at("until"),
+			Made:         rapid.Bool().Draw(t, "made"),
 		}
 		limit := rapid.IntRange(1, 45).Draw(t, "limit")
 		var want, got []string
 		for _, info := range all.Sessions {
 			if (filter.State == "" || filter.State == info.State) && (filter.Agent == "" || filter.Agent == info.Agent) &&
-				(filter.Model == "" || filter.Model == info.Model) && info.Created.Compare(filter.CreatedSince) >= 0 &&
+				(filter.Model == "" || filter.Model == info.Model) && (!filter.Made || info.Model != "") &&
+				(len(filter.TaskStatus) == 0 || slices.Contains(filter.TaskStatus, info.TaskStatus)) && info.Created.Compare(filter.CreatedSince) >= 0 &&
 				(filter.CreatedUntil.IsZero() || info.Created.Compare(filter.CreatedUntil) < 0) {
 				want = append(want, info.Session.ID)
 			}

@@ -3,6 +3,7 @@ package trace
 import (
 	"context"
 	"encoding/base64"
+	"slices"
 	"time"
 
 	"braid/schemas"
@@ -47,6 +48,10 @@ type SessionInfo struct {
 	// Head is the session's last frame.
 	Head Head `json:"head"`
 }
+
+// Made reports that the session was made. One whose making was refused, or an import that came to
+// nothing, has a log that says so and runs on nothing.
+func (i SessionInfo) Made() bool { return i.Model != "" }
 
 // PendingApproval is a tool call that waits for a person.
 type PendingApproval struct {
@@ -93,14 +98,20 @@ func (s *Store) Session(ref schemas.SessionRef) (SessionInfo, bool, error) {
 type Filter struct {
 	State        State
 	Agent, Model string
+	// TaskStatus are the ways in which the last finished task may have ended; empty: any, or none yet.
+	TaskStatus []schemas.StopReason
 	// CreatedSince is included, CreatedUntil is not.
 	CreatedSince, CreatedUntil time.Time
+	// Made leaves out what runs on no model: its making was refused.
+	Made bool
 }
 
 func (f Filter) takes(info SessionInfo) bool {
 	return (f.State == "" || f.State == info.State) &&
 		(f.Agent == "" || f.Agent == info.Agent) &&
 		(f.Model == "" || f.Model == info.Model) &&
+		(len(f.TaskStatus) == 0 || slices.Contains(f.TaskStatus, info.TaskStatus)) &&
+		(!f.Made || info.Made()) &&
 		!info.Created.Before(f.CreatedSince) &&
 		(f.CreatedUntil.IsZero() || info.Created.Before(f.CreatedUntil))
 }

@@ -20,20 +20,27 @@ import (
 func sessionsCommand() *cobra.Command {
 	var wanted client.SessionsOptions
 	var since string
+	var ended []string
 	var limit int
 	var list *listing
 	cmd := onPlace(&cobra.Command{
 		Use:   "sessions",
 		Short: "List sessions, and end or delete them",
 		Long: "Lists sessions, those with the latest activity first: on a server, or in a data directory that no\n" +
-			"process uses. STATE is idle, running, or waiting (for a person to decide on a tool call).",
+			"process uses. STATE is idle, running, or waiting (for a person to decide on a tool call). ENDED is how\n" +
+			"the last task did: completed, failed, aborted, timeout, malformed (the model's answer was), or auth (a\n" +
+			"provider refused the credentials).",
 		Example: "  braid sessions\n" +
 			"  braid sessions --state waiting          # who waits for a person\n" +
+			"  braid sessions --task-status failed,timeout,malformed,auth   # what went wrong last\n" +
 			"  braid sessions --since 24h --json       # one JSON object a line",
 		Args: cobra.NoArgs,
 	}, func(cmd *cobra.Command, c *client.Client, _ []string) (err error) {
 		if wanted.CreatedSince, err = parseSince(since, time.Now()); err != nil {
 			return cli.Usage("--since: %v", err)
+		}
+		for _, status := range ended {
+			wanted.TaskStatus = append(wanted.TaskStatus, schemas.StopReason(status))
 		}
 		if limit < 0 {
 			return cli.Usage("--limit must be 0 or more")
@@ -44,15 +51,25 @@ func sessionsCommand() *cobra.Command {
 	flags.StringVar((*string)(&wanted.State), "state", "", "only sessions that are idle, running or waiting")
 	flags.StringVar(&wanted.Agent, "agent", "", "only sessions of this agent")
 	flags.StringVar(&wanted.Model, "model", "", "only sessions made for this provider/model")
+	flags.StringSliceVar(&ended, "task-status", nil, "only sessions whose last task ended in one of these ways, such as failed,timeout")
 	flags.StringVar(&since, "since", "", "only sessions made since: a day, a time (RFC 3339), or how long ago, such as 24h")
 	flags.IntVar(&limit, "limit", 50, "how many at most; 0: all")
-	list = newListing(flags, "ID", "STATE", "MODEL", "AGENT", "TASKS", "TOKENS", "COST", "ACTIVE", "TITLE")
-	cli.OnlyTyped(flags, "state", "agent", "model", "since", "limit")
+	list = newListing(flags, "ID", "STATE", "MODEL", "AGENT", "TASKS", "ENDED", "TOKENS", "COST", "ACTIVE", "TITLE")
+	cli.OnlyTyped(flags, "state", "agent", "model", "task-status", "since", "limit")
 	completeFlag(cmd, "state", words("idle", "running", "waiting"))
+	completeFlag(cmd, "task-status", words(statuses()...))
 	completeFlag(cmd, "agent", agentNames)
 	completeFlag(cmd, "model", modelNames)
 	cmd.AddCommand(showSessionCommand(), abortCommand(), deleteCommand())
 	return cmd
+}
+
+// statuses are all the ways in which tasks end.
+func statuses() (all []string) {
+	for _, status := range schemas.StopReasons() {
+		all = append(all, string(status))
+	}
+	return all
 }
 
 // parseSince reads a point in time, which may be told from now back.
@@ -79,7 +96,7 @@ func listSessions(cmd *cobra.Command, c *client.Client, wanted client.SessionsOp
 			return err
 		}
 		if err := list.add(cmd.OutOrStdout(), info,
-			info.ID, string(info.State), info.Model, info.Agent, strconv.Itoa(info.Tasks), strconv.FormatInt(info.TotalTokens, 10),
+			info.ID, string(info.State), info.Model, info.Agent, strconv.Itoa(info.Tasks), string(info.TaskStatus), strconv.FormatInt(info.TotalTokens, 10),
 			dollars(info.TotalCostUSD), localTime(info.LastActivity), shorten(info.Title, 50)); err != nil {
 			return err
 		}
@@ -132,6 +149,7 @@ func showSession(w io.Writer, info client.Info) error {
 	}
 	f.fact("created", localTime(info.Created))
 	f.fact("active", localTime(info.LastActivity))
+	f.fact("last task", lastTask(info))
 	f.fact("used", usage(info))
 	for _, p := range info.Pending {
 		f.fact("waits for you", p.ToolCallID+": "+p.Name+" "+p.Arguments)
@@ -140,6 +158,14 @@ func showSession(w io.Writer, info client.Info) error {
 		f.fact("waits its turn", q.TaskID+": "+shorten(q.Prompt, 80))
 	}
 	return f.write(w)
+}
+
+// lastTask tells how the last task ended, and why, unless the one says the other.
+func lastTask(info client.Info) string {
+	if info.TaskCause == "" || info.TaskCause == schemas.CauseDone {
+		return string(info.TaskStatus)
+	}
+	return fmt.Sprintf("%s (%s)", info.TaskStatus, info.TaskCause)
 }
 
 // usage tells in a line what a session used.

@@ -50,6 +50,42 @@ func TestTheListFollowsAllSessions(t *testing.T) {
 	b.noProblems()
 }
 
+// What failed is asked for, however old it is, and stands among all sessions where its age puts it.
+func TestTheListFindsWhatFailedLongAgo(t *testing.T) {
+	w := newWorld(t, map[string]string{"states": states})
+	for _, id := range []string{"old1", "old2", "old3"} {
+		w.must("POST", "/v1/sessions", `{"id":"`+id+`","model":"scripted/states"}`)
+		w.must("POST", "/v1/sessions/"+id+"/tasks?wait=60", `{"prompt":"bad key `+id+`"}`)
+	}
+	for _, id := range []string{"new1", "new2", "new3", "new4"} {
+		w.must("POST", "/v1/sessions", `{"id":"`+id+`","model":"scripted/states"}`)
+	}
+	b := startBrowser(t)
+	p := b.tab()
+	p.do("Page.addScriptToEvaluateOnNewDocument", object{"source": `{ // pages of two
+		const real = window.fetch;
+		window.fetch = (path, more) => real(String(path).replace(/^(\/v1\/sessions\?limit)=100/, "$1=2"), more);
+	}`}, nil)
+	w.enter(p)
+	p.until("two are listed", `document.querySelectorAll("#sessions li").length === 2`)
+	p.until("two are known to have failed, and more", `document.querySelector('.chip[data-kind="failed"] .count').textContent === "2+"`)
+	p.click(".chip", "Failed")
+	p.until("the newest are shown", `[...document.querySelectorAll("#sessions .title")].map((e) => e.innerText).join() === "bad key old3,bad key old2"`)
+	p.click("#older", "Show older sessions")
+	p.see("#sessions", "bad key old1")
+	p.until("that is all", `document.querySelector('.chip[data-kind="failed"] .count').textContent === "3" && document.getElementById("older").hidden`)
+	p.click(".chip", "All")
+	p.until("none is between those that are listed", `document.querySelectorAll("#sessions li").length === 2`)
+	p.click("#older", "Show older sessions")
+	p.until("two more are listed", `document.querySelectorAll("#sessions li").length === 4`)
+	p.click("#older", "Show older sessions")
+	p.until("the next two have failed", `[...document.querySelectorAll("#sessions .title")].slice(4).map((e) => e.innerText).join() === "bad key old3,bad key old2"`)
+	w.must("POST", "/v1/sessions/old1/tasks", `{"prompt":"hello"}`)
+	p.until("what is set to work again is the first", `document.querySelector("#sessions li").innerText.startsWith("bad key old1")`)
+	p.until("and failed no more", `document.querySelector('.chip[data-kind="failed"] .count').textContent === "2"`)
+	b.noProblems()
+}
+
 // Windows that are seen at the same time need one stream of all sessions together, and the one that is
 // left goes on from where the other stopped.
 func TestWindowsShareTheNews(t *testing.T) {

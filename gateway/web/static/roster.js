@@ -1,17 +1,28 @@
 // All sessions that are known, kept by news of them: a fold without document.
 
 import { ask, persist } from "./api.js";
-import { newest, standing } from "./text.js";
+import { failures, newest, standing } from "./text.js";
 import { followAll } from "./news.js";
 
 const page = 100; // sessions asked for at a time
+
+// What is asked for besides the newest sessions, however old it is, by kind.
+const kinds = {
+  waiting: { limit: 500, state: "waiting" },
+  running: { limit: 500, state: "running" },
+  failed: { limit: page, state: "idle", task_status: failures.join(",") },
+};
+
+/** The list in which those of a kind are looked for: one of its own, or that of all. */
+const listOf = (kind) => (kind in kinds ? kind : "");
 
 export class Roster {
   #sessions = new Map(); // by id
   #deleted = new Set(); // ids; an engine may list them for a while
   #moved = new Map(); // id → when its place in the list was last another one
   #late; // what news told while the list was read: the list may be older
-  #next = ""; // cursor of the sessions that are not listed yet
+  #aside = new Set(); // ids of failed sessions that are older than what is listed of all
+  #next = new Map(); // by list: the cursor of the sessions that are not listed yet
   #changed;
   #asked; // aborts the reading of the list
   trouble = "";
@@ -27,8 +38,14 @@ export class Roster {
     return [...this.#sessions.values()].sort((a, b) => (this.#moved.get(b.id) > this.#moved.get(a.id) ? 1 : -1));
   }
 
-  get more() {
-    return this.#next !== "";
+  /** The sessions of a kind; without one, all but those that were only found by asking for their kind. */
+  of(kind) {
+    return this.all.filter((session) => (kind ? standing(session).kind === kind : !this.#aside.has(session.id)));
+  }
+
+  /** Whether there are more of a kind than are listed. */
+  more(kind) {
+    return Boolean(this.#next.get(listOf(kind)));
   }
 
   get(id) {
@@ -48,31 +65,50 @@ export class Roster {
     });
   }
 
-  /** Reads older sessions than those that are listed. */
-  async older() {
-    const { sessions, next } = await ask(`/v1/sessions?${new URLSearchParams({ limit: page, cursor: this.#next })}`);
-    for (const session of sessions) if (!this.#sessions.has(session.id)) this.#put(session);
-    this.#next = next ?? "";
+  /** Reads older sessions of a kind than those that are listed. */
+  async older(kind) {
+    const list = listOf(kind);
+    for (let found = 0; found === 0 && this.more(kind);) {
+      const cursor = this.#next.get(list);
+      const { sessions, next } = await ask(`/v1/sessions?${new URLSearchParams({ limit: page, ...kinds[list], cursor })}`);
+      if (this.#next.get(list) !== cursor) return; // the list was read anew
+      this.#beside(list, sessions);
+      this.#next.set(list, next);
+      found = sessions.length;
+    }
     this.#changed();
   }
 
-  /** Reads the list anew: the newest, and whatever runs or waits however old it is. */
+  /** Puts what is older than the list, or of a kind, beside what is there. */
+  #beside(list, sessions) {
+    for (const session of sessions) {
+      const aside = list === "failed" && (this.#aside.has(session.id) || !this.#sessions.has(session.id));
+      this.#put(session);
+      if (aside) this.#aside.add(session.id);
+    }
+  }
+
+  /** Reads the list anew: the newest, and whatever runs or waits or has failed however old it is. */
   async #list(all) {
     this.#asked?.abort();
-    const asked = this.#asked = new AbortController(); // one reading at a time
-    const signal = AbortSignal.any([all, asked.signal]);
+    const reading = this.#asked = new AbortController(); // one at a time
+    const signal = AbortSignal.any([all, reading.signal]);
     const late = this.#late = new Map();
     const question = { signal, onTrouble: (error) => this.#say(error.message) };
     const read = (query) => persist(() => ask(`/v1/sessions?${new URLSearchParams(query)}`, signal), question);
     try {
-      const first = await read({ limit: page });
-      const busy = first.next ? [await read({ limit: 500, state: "waiting" }), await read({ limit: 500, state: "running" })] : [];
+      const answers = { "": await read({ limit: page }) };
+      if (answers[""].next) for (const kind in kinds) answers[kind] = await read(kinds[kind]);
       const known = this.#sessions;
       this.#sessions = new Map();
-      for (const session of [first, ...busy].flatMap((answer) => answer.sessions)) this.#put(newest(known.get(session.id), session));
-      this.#next = first.next ?? "";
+      this.#aside = new Set();
+      this.#next = new Map();
+      for (const [list, { sessions, next }] of Object.entries(answers)) {
+        this.#beside(list, sessions.map((session) => newest(known.get(session.id), session)));
+        this.#next.set(list, next);
+      }
     } catch (error) {
-      if (asked.signal.aborted) return;
+      if (reading.signal.aborted) return;
       throw error;
     }
     this.#late = undefined;
@@ -97,6 +133,7 @@ export class Roster {
     if (this.#deleted.has(session.id) || !session.model) return; // without a model it was refused when it was to be made
     const before = this.#sessions.get(session.id);
     const now = newest(before, session);
+    this.#aside.delete(now.id);
     const begins = standing(now).busy && before && !standing(before).busy;
     if (!this.#moved.has(now.id) || begins) this.#moved.set(now.id, now.last_activity ?? now.created ?? "");
     this.#sessions.set(now.id, now);

@@ -29,7 +29,7 @@ export class Sessions {
       this.#buttons.set(kind, { button, count });
       this.#filters.append(button);
     }
-    this.#older.addEventListener("click", () => act(this.#older, () => this.#roster.older()));
+    this.#older.addEventListener("click", () => act(this.#older, () => this.#roster.older(this.#only)));
     setInterval(() => this.#rows.forEach((row) => row.update()), 60_000); // "3 min ago"
   }
 
@@ -71,14 +71,14 @@ export class Sessions {
 
   #show(changed) {
     const all = this.#roster.all;
-    const shown = all.filter((session) => !this.#only || standing(session).kind === this.#only);
+    const shown = this.#roster.of(this.#only);
     this.#place(shown);
     if (changed) this.#rows.get(changed.id)?.update();
     else for (const row of this.#rows.values()) row.update();
     this.#count();
     const known = this.#roster.read;
     document.body.classList.toggle("first", known && all.length === 0);
-    this.#older.hidden = !this.#roster.more;
+    this.#older.hidden = !this.#roster.more(this.#only);
     this.#say(this.#roster.trouble || (shown.length > 0 || !known ? "" : all.length === 0 ? "No sessions yet." : "None of the listed sessions."));
   }
 
@@ -117,8 +117,9 @@ export class Sessions {
     this.#filters.hidden = counts.size === 0;
     for (const [kind, { button, count }] of this.#buttons) {
       const n = counts.get(kind) ?? 0;
-      setText(count, kind && n > 0 ? String(n) : "");
-      button.hidden = kind !== "" && n === 0 && this.#only !== kind;
+      const more = this.#roster.more(kind);
+      setText(count, kind && n > 0 ? `${n}${more ? "+" : ""}` : "");
+      button.hidden = kind !== "" && n === 0 && !more && this.#only !== kind;
       button.setAttribute("aria-pressed", String(this.#only === kind));
     }
     entitle({ waiting: waiting.size });

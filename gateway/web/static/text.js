@@ -72,6 +72,9 @@ export function newest(before, later) {
   return (before?.last_sequence ?? 0) > (later.last_sequence ?? 0) ? before : later;
 }
 
+/** How a task may have ended that failed. */
+export const failures = ["failed", "timeout", "malformed", "auth"];
+
 /**
  * How a session stands, as one of a few kinds, in words, and whether it is at work. An idle session
  * says how its last task ended, if that was not well.
@@ -80,7 +83,7 @@ export function standing({ state, task_status: status }) {
   if (state === "waiting") return { kind: "waiting", words: "Waits for you", busy: true };
   if (state === "running") return { kind: "running", words: "Running", busy: true };
   if (state === "deleted") return { kind: "deleted", words: "Deleted", busy: false };
-  if (["failed", "timeout", "malformed", "auth"].includes(status)) return { kind: "failed", words: "Failed", busy: false };
+  if (failures.includes(status)) return { kind: "failed", words: "Failed", busy: false };
   return { kind: "idle", words: "Idle", busy: false };
 }
 
