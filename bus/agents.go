@@ -36,7 +36,7 @@ func (c *Conn) PutAgent(ctx context.Context, project string, a schemas.Agent) er
 	if err != nil {
 		return fmt.Errorf("store agent %s: %w", a.Name, err)
 	}
-	if room := c.nc.MaxPayload() - headerRoom; int64(len(body)) > room {
+	if room := c.maxBody(); len(body) > room {
 		return schemas.Errorf(schemas.CodeTooLarge, "the agent has %d bytes, the limit is %d", len(body), room)
 	}
 	_, err = c.kvPut(ctx, bucketRegistry, agentKey(project, a.Name), body, 0)

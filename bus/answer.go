@@ -20,7 +20,7 @@ const maxAnswer = 48 << 20
 
 // respond answers a request, in parts if one message can't hold it all.
 func (c *Conn) respond(m *nats.Msg, body []byte) error {
-	size := c.MaxFrame()
+	size := c.maxBody()
 	if len(body) <= size {
 		return m.Respond(body)
 	}

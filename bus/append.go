@@ -113,7 +113,7 @@ func (o *Owner) recheck(ctx context.Context) error {
 	if now == o.reconnects && !o.unsure {
 		return nil
 	}
-	epoch, err := o.c.readEpoch(ctx, o.c.shard(o.ref))
+	epoch, err := o.c.readEpoch(ctx, o.c.Shard(o.ref))
 	if err != nil {
 		return err
 	}

@@ -56,24 +56,30 @@ func parseBlobLine(line []byte) (name string, ok bool) {
 // sessionBlobs begins the names of all blobs of a session.
 func sessionBlobs(ref schemas.SessionRef) string { return ref.Project + "/" + ref.ID + "/" }
 
+// splitBlobName splits the name of a blob into its session and the rest; false if it is no session's.
+func splitBlobName(name string) (ref schemas.SessionRef, rest string, ok bool) {
+	parts := strings.Split(name, "/")
+	if len(parts) != 3 {
+		return ref, "", false
+	}
+	ref = schemas.SessionRef{Project: parts[0], ID: parts[1]}
+	return ref, parts[2], ref.Validate() == nil
+}
+
 func frameBlob(ref schemas.SessionRef, fence, n uint64, line int) string {
 	return fmt.Sprintf("%s%d.%d.%d", sessionBlobs(ref), fence, n, line)
 }
 
-// frameOfBlob parses the name of a frame's blob; false for a blob that something else refers to.
-func frameOfBlob(name string) (ref schemas.SessionRef, fence, n uint64, ok bool) {
-	parts := strings.Split(name, "/")
-	if len(parts) != 3 {
-		return ref, 0, 0, false
+// sessionOfFrameBlob parses the name of a frame's blob; false for a blob that something else refers to.
+func sessionOfFrameBlob(name string) (schemas.SessionRef, bool) {
+	ref, rest, ok := splitBlobName(name)
+	numbers := strings.Split(rest, ".")
+	if !ok || len(numbers) != 3 {
+		return ref, false
 	}
-	numbers := strings.Split(parts[2], ".")
-	if len(numbers) != 3 {
-		return ref, 0, 0, false
-	}
-	fence, err1 := strconv.ParseUint(numbers[0], 10, 64)
-	n, err2 := strconv.ParseUint(numbers[1], 10, 64)
-	ref = schemas.SessionRef{Project: parts[0], ID: parts[1]}
-	return ref, fence, n, err1 == nil && err2 == nil && ref.Validate() == nil
+	_, err1 := strconv.ParseUint(numbers[0], 10, 64)
+	_, err2 := strconv.ParseUint(numbers[1], 10, 64)
+	return ref, err1 == nil && err2 == nil
 }
 
 // putBlob stores a blob under a name that was never used before. It returns once the broker has
@@ -110,7 +116,7 @@ func (c *Conn) putChunks(ctx context.Context, name string, r io.Reader, final fu
 		}
 	}()
 	digest := sha256.New()
-	chunk := make([]byte, min(blobChunk, c.MaxFrame()))
+	chunk := make([]byte, min(blobChunk, c.maxBody()))
 	for {
 		n, readErr := io.ReadFull(r, chunk)
 		if readErr != nil && readErr != io.EOF && readErr != io.ErrUnexpectedEOF {

@@ -35,7 +35,7 @@ func (c *Conn) sealCommand(ctx context.Context, m *nats.Msg, cmd schemas.Command
 }
 
 func (c *Conn) seal(ctx context.Context, m *nats.Msg, name string, body []byte, final func(error) bool) error {
-	if int64(len(body)) <= c.nc.MaxPayload()-headerRoom {
+	if len(body) <= c.maxBody() {
 		m.Data = body
 		return nil
 	}
@@ -77,15 +77,8 @@ func (c *Conn) dropBody(ctx context.Context, name string) {
 
 // ownerOfBody parses the name of the body of a call or of a command, as mark says.
 func ownerOfBody(name, mark string) (ref schemas.SessionRef, id string, ok bool) {
-	parts := strings.Split(name, "/")
-	if len(parts) != 3 {
-		return ref, "", false
-	}
-	rest, ok := strings.CutPrefix(parts[2], mark)
-	if !ok {
-		return ref, "", false
-	}
-	id, _, ok = strings.Cut(rest, ".")
-	ref = schemas.SessionRef{Project: parts[0], ID: parts[1]}
-	return ref, id, ok && ref.Validate() == nil && schemas.ValidName(id)
+	ref, rest, session := splitBlobName(name)
+	rest, marked := strings.CutPrefix(rest, mark)
+	id, _, unique := strings.Cut(rest, ".")
+	return ref, id, session && marked && unique && schemas.ValidName(id)
 }

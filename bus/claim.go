@@ -87,7 +87,7 @@ func (c *Conn) LastClaim(ctx context.Context, ref schemas.SessionRef) (Claim, bo
 	if err := ref.Validate(); err != nil {
 		return Claim{}, false, err
 	}
-	shard := c.shard(ref)
+	shard := c.Shard(ref)
 	m, err := c.leaderRead(ctx, sessionsStream(shard), directRequest{LastFor: ownerSubject(ref, shard)})
 	if errors.Is(err, errNotFound) {
 		return Claim{}, false, nil
@@ -160,7 +160,7 @@ func (c *Conn) Claim(ctx context.Context, ref schemas.SessionRef, r ClaimRequest
 
 // putClaim stores a claim over the one at sequence after, or fails with a *ClaimLostError.
 func (c *Conn) putClaim(ctx context.Context, ref schemas.SessionRef, body claimBody, after uint64) (Claim, error) {
-	m, err := claimMessage(ownerSubject(ref, c.shard(ref)), body, after)
+	m, err := claimMessage(ownerSubject(ref, c.Shard(ref)), body, after)
 	if err != nil {
 		return Claim{}, err
 	}

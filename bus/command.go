@@ -40,11 +40,11 @@ const (
 	headerCommandType  = "Braid-Type"  // what is asked for, for whoever sees the wake-up alone
 )
 
-// headerRoom is what the headers of one message may take of the broker's max payload, in bytes.
-const headerRoom = 4 << 10
-
 // inboxPrefix is where outcomes may be sent: an inbox, and no other subject somebody names.
 const inboxPrefix = "_INBOX."
+
+// commandTTL is how long a command waits for an engine, and how long its id is known afterwards.
+const commandTTL = 7 * 24 * time.Hour
 
 // Receipt says where a command is stored.
 type Receipt struct {
@@ -78,7 +78,7 @@ func (c *Conn) sendCommand(ctx context.Context, cmd schemas.Command, reply strin
 	}
 	// The broker's memory of ids spans the whole stream: an id is one session's own.
 	m.Header.Set(headerMsgID, cmd.Session.Project+"."+cmd.Session.ID+"."+cmd.ID)
-	m.Header.Set(headerTTL, ttl(c.topology.CommandTTL))
+	m.Header.Set(headerTTL, ttl(commandTTL))
 	m.Header.Set(headerCommandHash, commandHash(body))
 	m.Header.Set(headerCommandType, string(cmd.Type))
 	if reply != "" {
@@ -218,9 +218,9 @@ func commandHash(body []byte) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// ttl renders a lifetime the way the broker reads it: whole seconds, at least one.
+// ttl renders a lifetime the way the broker reads it: in whole seconds, rounded up, at least one.
 func ttl(d time.Duration) string {
-	return strconv.FormatInt(max(int64(d/time.Second), 1), 10) + "s"
+	return strconv.FormatInt(max(int64((d+time.Second-1)/time.Second), 1), 10) + "s"
 }
 
 // notStored is an error that says why something that was sent is not stored.

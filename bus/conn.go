@@ -45,8 +45,7 @@ type Conn struct {
 	log      zerolog.Logger
 	topology Topology
 
-	registry, instances, running jetstream.KeyValue
-	blobs                        jetstream.ObjectStore
+	blobs jetstream.ObjectStore
 
 	gaps feedGaps
 
@@ -207,7 +206,7 @@ func (c *Conn) Connected() bool { return c.nc.IsConnected() }
 func (c *Conn) Shards() int { return c.topology.Shards }
 
 // Epoch is the incarnation of the stream a session lives in.
-func (c *Conn) Epoch(ref schemas.SessionRef) string { return c.ShardEpoch(c.shard(ref)) }
+func (c *Conn) Epoch(ref schemas.SessionRef) string { return c.ShardEpoch(c.Shard(ref)) }
 
 // ShardEpoch is the incarnation of a shard's stream.
 func (c *Conn) ShardEpoch(shard int) string {
@@ -240,9 +239,7 @@ func (c *Conn) readEpoch(ctx context.Context, shard int) (string, error) {
 func (c *Conn) Topology() Topology { return c.topology }
 
 // Shard is the shard a session lives in.
-func (c *Conn) Shard(ref schemas.SessionRef) int { return c.shard(ref) }
-
-func (c *Conn) shard(ref schemas.SessionRef) int { return shardOf(ref, c.topology.Shards) }
+func (c *Conn) Shard(ref schemas.SessionRef) int { return shardOf(ref, c.topology.Shards) }
 
 // onReconnect has f called, on a goroutine of the connection, each time the broker is reached
 // again. The returned function ends that.
@@ -276,13 +273,16 @@ func (c *Conn) reconnected() {
 // was published went out on one connection.
 func (c *Conn) reconnectCount() uint64 { return c.nc.Stats().Reconnects }
 
-// MaxFrame is how many bytes of encoded messages a frame may hold: what the broker takes as one
-// message, less room for headers, the broker's own included. It may change with a reconnect.
-func (c *Conn) MaxFrame() int { return int(c.nc.MaxPayload()) - headerReserve }
+// MaxFrame is how many bytes of encoded messages a frame may hold. It may change with a reconnect.
+func (c *Conn) MaxFrame() int { return c.maxBody() }
 
-// headerReserve is room for the headers of a message. Those of a frame take about 700 bytes, and
-// the broker adds about 300 when it answers a read.
-const headerReserve = 4 << 10
+// maxBody is how many bytes the body of one broker message may have: its max payload, less room for
+// headers.
+func (c *Conn) maxBody() int { return int(c.nc.MaxPayload()) - headerRoom }
+
+// headerRoom is what is kept free for the headers of a message, in bytes. Those of a frame take about
+// 700, and the broker adds about 300 when it answers a read.
+const headerRoom = 4 << 10
 
 // sleep waits for d or the context's end.
 func sleep(ctx context.Context, d time.Duration) error {

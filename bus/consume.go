@@ -177,13 +177,13 @@ var errConsumerBroken = errors.New("the consumer is gone or out of step")
 
 // pull asks for one batch. What it returns is in order and without a gap, also beside an error.
 func (l *logConsumer) pull(ctx context.Context, name string, sub *nats.Subscription, delivered uint64) ([]stored, error) {
-	body, err := schemas.EncodeJSON(logPullRequest{
+	body, err := schemas.EncodeJSON(pullRequest{
 		Batch: logBatch, MaxBytes: max(logBatchBytes, 2*l.c.MaxFrame()), Expires: int64(logPull), NoWait: true,
 	})
 	if err != nil {
 		return nil, err
 	}
-	if err := l.c.nc.PublishRequest("$JS.API.CONSUMER.MSG.NEXT."+l.stream+"."+name, sub.Subject, body); err != nil {
+	if err := l.c.nc.PublishRequest(nextMessages(l.stream, name), sub.Subject, body); err != nil {
 		return nil, err
 	}
 	bounded, cancel := context.WithTimeout(ctx, logPull+logPullSlack)
@@ -213,15 +213,6 @@ func (l *logConsumer) pull(ctx context.Context, name string, sub *nats.Subscript
 		got = append(got, stored{Subject: m.Subject, Sequence: meta.Sequence.Stream, Time: meta.Timestamp, Header: m.Header, Data: m.Data})
 	}
 	return got, nil
-}
-
-// logPullRequest is a pull: what is there at once, else the first that comes within Expires
-// (nanoseconds).
-type logPullRequest struct {
-	Batch    int   `json:"batch"`
-	MaxBytes int   `json:"max_bytes"`
-	Expires  int64 `json:"expires"`
-	NoWait   bool  `json:"no_wait"`
 }
 
 // handOver decodes what was delivered and calls batch.

@@ -71,7 +71,7 @@ func (c *Conn) purgeBlobs(ctx context.Context, ref schemas.SessionRef) error {
 
 // purgeWork removes commands, deadlines, and records of calls.
 func (c *Conn) purgeWork(ctx context.Context, ref schemas.SessionRef) error {
-	shard := c.shard(ref)
+	shard := c.Shard(ref)
 	for subject, stream := range map[string]string{
 		outputSubject(ref, shard, "*"):   outputsStream(shard),
 		commandSubject(ref, LaneRun):     streamCommands,
@@ -104,7 +104,7 @@ func (c *Conn) clearKeys(ctx context.Context, ref schemas.SessionRef) error {
 
 // purgeFrames removes the session's frames of some kinds.
 func (c *Conn) purgeFrames(ctx context.Context, ref schemas.SessionRef, kinds ...string) error {
-	shard := c.shard(ref)
+	shard := c.Shard(ref)
 	for _, kind := range kinds {
 		err := retryRead(ctx, func(ctx context.Context) error {
 			return c.purge(ctx, sessionsStream(shard), frameSubject(ref, shard, kind))

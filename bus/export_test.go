@@ -15,6 +15,17 @@ import (
 func (c *Conn) NATS() *nats.Conn               { return c.nc }
 func (c *Conn) JetStream() jetstream.JetStream { return c.js }
 
+// Session, Instance and Last say what an owner owns, by which engine, and the sequence of the last frame
+// that it has read or appended.
+func (o *Owner) Session() schemas.SessionRef { return o.ref }
+func (o *Owner) Instance() string            { return o.claim.Instance }
+func (o *Owner) Last() uint64                { return o.prev.sequence }
+
+// Point is a reader's place once it has taken the frame.
+func (f Frame) Point() Point {
+	return Point{Sequence: f.Sequence, Fence: f.Header.Fence, N: f.Header.N}
+}
+
 // Divert has a share of the requests on a subject, in percent, of clients of this node go to
 // another subject, until the returned function is called.
 func (s *Server) Divert(subject, to string, percent uint8) (restore func(), err error) {

@@ -352,7 +352,7 @@ func (f *Follower) fill(ctx context.Context, sequence uint64) error {
 // frames.
 func (f *Follower) check(ctx context.Context) error {
 	f.feed.calm()
-	epoch, err := f.c.readEpoch(ctx, f.c.shard(f.ref))
+	epoch, err := f.c.readEpoch(ctx, f.c.Shard(f.ref))
 	if err == nil && epoch != f.chain.epoch {
 		f.resync("the stream was made anew")
 		return nil

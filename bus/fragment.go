@@ -24,7 +24,7 @@ func (c *Conn) PublishFragment(ref schemas.SessionRef, f schemas.ToolFragment) e
 	if err := validateCall(ref, f.ToolCallID); err != nil {
 		return err
 	}
-	size := int(min(fragmentBytes, (c.nc.MaxPayload()-headerRoom)/6))
+	size := min(fragmentBytes, c.maxBody()/6)
 	for text := f.Text; ; {
 		n := cutText(text, size)
 		f.Text, text = text[:n], text[n:]

@@ -85,11 +85,6 @@ func (f Frame) EndsSession() bool {
 	})
 }
 
-// Point is the reader's place once it has taken the frame.
-func (f Frame) Point() Point {
-	return Point{Sequence: f.Sequence, Fence: f.Header.Fence, N: f.Header.N}
-}
-
 func (f Frame) line(i int) int {
 	if f.lines == nil {
 		return i
@@ -125,17 +120,12 @@ func (h FrameHeader) encode(id string, live time.Duration) nats.Header {
 		headerCursor:  {formatUint(h.Cursor)},
 	}
 	if !h.Recorded {
-		header[headerTTL] = []string{formatTTL(live)}
+		header[headerTTL] = []string{ttl(live)}
 	}
 	return header
 }
 
 func formatUint(n uint64) string { return strconv.FormatUint(n, 10) }
-
-// formatTTL renders a lifetime in whole seconds, the broker's resolution, rounded up.
-func formatTTL(d time.Duration) string {
-	return strconv.FormatInt(int64(max((d+time.Second-1)/time.Second, 1)), 10)
-}
 
 func decodeFrameHeader(m stored) (ref schemas.SessionRef, h FrameHeader, err error) {
 	ref, kind, err := refFromFrameSubject(m.Subject)

@@ -104,10 +104,6 @@ func (c *Conn) DropTrace(ctx context.Context, ref schemas.SessionRef, name strin
 
 // sessionOfTrace parses the name of a trace.
 func sessionOfTrace(name string) (schemas.SessionRef, bool) {
-	parts := strings.Split(name, "/")
-	if len(parts) != 3 || !strings.HasPrefix(parts[2], traceMark) {
-		return schemas.SessionRef{}, false
-	}
-	ref := schemas.SessionRef{Project: parts[0], ID: parts[1]}
-	return ref, ref.Validate() == nil
+	ref, rest, ok := splitBlobName(name)
+	return ref, ok && strings.HasPrefix(rest, traceMark)
 }

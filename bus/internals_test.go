@@ -36,12 +36,12 @@ func (c *Conn) ClaimTwice(ctx context.Context, ref schemas.SessionRef, instance 
 
 // FrameSubject and OwnerSubject are where a session's frames and claims are stored.
 func (c *Conn) FrameSubject(ref schemas.SessionRef, kind string) string {
-	return frameSubject(ref, c.shard(ref), kind)
+	return frameSubject(ref, c.Shard(ref), kind)
 }
 
-func (c *Conn) OwnerSubject(ref schemas.SessionRef) string { return ownerSubject(ref, c.shard(ref)) }
+func (c *Conn) OwnerSubject(ref schemas.SessionRef) string { return ownerSubject(ref, c.Shard(ref)) }
 
-func (c *Conn) SessionsStream(ref schemas.SessionRef) string { return sessionsStream(c.shard(ref)) }
+func (c *Conn) SessionsStream(ref schemas.SessionRef) string { return sessionsStream(c.Shard(ref)) }
 
 // Deafen makes the feed lose everything, unnoticed, until Hear.
 func (f *Follower) Deafen() {

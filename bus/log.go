@@ -69,7 +69,7 @@ type lastFrame struct {
 }
 
 func newOwner(c *Conn, ref schemas.SessionRef, claim Claim, reconnects uint64) *Owner {
-	shard := c.shard(ref)
+	shard := c.Shard(ref)
 	return &Owner{
 		c: c, ref: ref, claim: claim, reconnects: reconnects,
 		stream: sessionsStream(shard), epoch: c.ShardEpoch(shard), claims: ownerSubject(ref, shard),
@@ -77,20 +77,11 @@ func newOwner(c *Conn, ref schemas.SessionRef, claim Claim, reconnects uint64) *
 	}
 }
 
-// Session is the session that is owned.
-func (o *Owner) Session() schemas.SessionRef { return o.ref }
-
-// Instance is the engine that owns it.
-func (o *Owner) Instance() string { return o.claim.Instance }
-
 // Claim is the claim it is owned by.
 func (o *Owner) Claim() Claim { return o.claim }
 
 // Fence is the claim's sequence.
 func (o *Owner) Fence() uint64 { return o.claim.Sequence }
-
-// Last is the sequence of the session's last frame, as far as the owner has read or appended.
-func (o *Owner) Last() uint64 { return o.prev.sequence }
 
 // Ends reads where the log ends, for certain, before anything is appended. Any replica may
 // answer, and one may lag; an answer counts only if it holds the owner's own claim, since a

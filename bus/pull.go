@@ -32,12 +32,18 @@ const (
 	pullSlack = 500 * time.Millisecond
 )
 
-// pullRequest asks for up to Batch messages: those that are there at once, else the first that
-// comes within Expires (nanoseconds).
+// pullRequest asks a consumer for up to Batch messages of MaxBytes in all (0: of any size): those that
+// are there at once, else the first that comes within Expires (nanoseconds).
 type pullRequest struct {
-	Batch   int   `json:"batch"`
-	Expires int64 `json:"expires"`
-	NoWait  bool  `json:"no_wait"`
+	Batch    int   `json:"batch"`
+	MaxBytes int   `json:"max_bytes,omitzero"`
+	Expires  int64 `json:"expires"`
+	NoWait   bool  `json:"no_wait"`
+}
+
+// nextMessages is the subject on which a consumer takes such requests.
+func nextMessages(stream, consumer string) string {
+	return "$JS.API.CONSUMER.MSG.NEXT." + stream + "." + consumer
 }
 
 // ensure creates the consumer or adjusts the one that exists.
@@ -65,7 +71,7 @@ func (p *puller) pull(ctx context.Context, most int) ([]*nats.Msg, error) {
 	}
 	body, err := schemas.EncodeJSON(pullRequest{Batch: most, Expires: int64(pullBound), NoWait: true})
 	if err == nil {
-		err = p.c.nc.PublishRequest("$JS.API.CONSUMER.MSG.NEXT."+p.stream+"."+p.config.Durable, inbox, body)
+		err = p.c.nc.PublishRequest(nextMessages(p.stream, p.config.Durable), inbox, body)
 	}
 	if err != nil {
 		sub.Unsubscribe()
@@ -167,10 +173,9 @@ func (p *puller) giveBack(got []*nats.Msg) {
 
 // The answers to a delivered message.
 const (
-	ackDone     = "+ACK"
-	ackNak      = "-NAK"
-	ackProgress = "+WPI"
-	ackTerm     = "+TERM"
+	ackDone = "+ACK"
+	ackNak  = "-NAK"
+	ackTerm = "+TERM"
 )
 
 // checkAckSubject checks where a delivered message of one stream is answered. It travels between

@@ -105,7 +105,7 @@ func (c *Conn) KnownEnds(ctx context.Context, ref schemas.SessionRef) (Ends, err
 
 // leaderEnd is the sequence of the session's last frame according to the stream's leader.
 func (c *Conn) leaderEnd(ctx context.Context, ref schemas.SessionRef) (uint64, error) {
-	shard := c.shard(ref)
+	shard := c.Shard(ref)
 	var last uint64
 	for _, kind := range []string{kindLog, kindLive} {
 		m, err := c.leaderRead(ctx, sessionsStream(shard), directRequest{LastFor: frameSubject(ref, shard, kind)})
@@ -121,7 +121,7 @@ func (c *Conn) leaderEnd(ctx context.Context, ref schemas.SessionRef) (uint64, e
 // are proven when the last frame is the one at that sequence: then the replica has it, and all
 // before it.
 func (c *Conn) endsAt(ctx context.Context, ref schemas.SessionRef, sequence uint64) (Ends, error) {
-	shard := c.shard(ref)
+	shard := c.Shard(ref)
 	log, live := frameSubject(ref, shard, kindLog), frameSubject(ref, shard, kindLive)
 	answer, err := c.directRead(ctx, sessionsStream(shard), directRequest{MultiLast: []string{log, live}, UpToSeq: sequence})
 	if err != nil {
@@ -162,7 +162,7 @@ type source struct {
 }
 
 func newStretch(c *Conn, ref schemas.SessionRef, after uint64, ends Ends, kinds Kinds, again func(context.Context) (Ends, error)) *stretch {
-	shard := c.shard(ref)
+	shard := c.Shard(ref)
 	s := &stretch{c: c, ref: ref, kinds: kinds, stream: sessionsStream(shard), ends: again}
 	s.sources = append(s.sources, &source{subject: frameSubject(ref, shard, kindLog), after: after, end: ends.Log})
 	if kinds == LogAndLive {

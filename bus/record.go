@@ -55,7 +55,7 @@ func (c *Conn) WriteRecord(ctx context.Context, ref schemas.SessionRef, call str
 	if err != nil {
 		return 0, fmt.Errorf("write record of %s: %w", call, err)
 	}
-	shard := c.shard(ref)
+	shard := c.Shard(ref)
 	m := nats.NewMsg(outputSubject(ref, shard, call))
 	m.Header.Set(headerExpectSubject, strconv.FormatUint(after, 10))
 	if err := c.sealBody(ctx, m, ref, call, body); err != nil {
@@ -190,7 +190,7 @@ func (c *Conn) LastRecord(ctx context.Context, ref schemas.SessionRef, call stri
 	if err := validateCall(ref, call); err != nil {
 		return rec, false, err
 	}
-	shard := c.shard(ref)
+	shard := c.Shard(ref)
 	messages, err := c.directRead(ctx, outputsStream(shard), directRequest{LastFor: outputSubject(ref, shard, call)})
 	if err != nil {
 		return rec, false, fmt.Errorf("read record of %s: %w", call, err)

@@ -67,7 +67,7 @@ func (c *Conn) Announce(ctx context.Context, a Announcement) error {
 	if err != nil {
 		return fmt.Errorf("announce tools: %w", err)
 	}
-	if room := c.nc.MaxPayload() - headerRoom; int64(len(body)) > room {
+	if room := c.maxBody(); len(body) > room {
 		return schemas.Errorf(schemas.CodeTooLarge, "the announced tools have %d bytes, the limit is %d", len(body), room)
 	}
 	_, err = c.kvPut(ctx, bucketRegistry, announcementKey(a.Project, a.Instance), body, announceTTL)

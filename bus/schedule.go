@@ -35,7 +35,7 @@ func (c *Conn) Schedule(ctx context.Context, ref schemas.SessionRef, call string
 	m.Data = body
 	m.Header.Set("Nats-Schedule", "@at "+at.UTC().Format(time.RFC3339Nano))
 	m.Header.Set("Nats-Schedule-Target", commandSubject(ref, LaneControl))
-	m.Header.Set("Nats-Schedule-TTL", ttl(c.topology.CommandTTL))
+	m.Header.Set("Nats-Schedule-TTL", ttl(commandTTL))
 	m.Header.Set(headerCommandHash, commandHash(body))
 	m.Header.Set(headerCommandType, string(cmd.Type))
 	if _, err := c.publishRetry(ctx, m, nil); err != nil {

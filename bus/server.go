@@ -36,8 +36,6 @@ type ServerOptions struct {
 	// error while reads go on. 0 means what the store holds already plus 90 % of the space that
 	// is free at start, so that a restart on a fuller disk still has room for what it has.
 	MaxStore int64
-	// MaxPayload is the largest message in bytes, default 1 MiB.
-	MaxPayload int32
 
 	// Name is the server's name, needed in a cluster and unique there.
 	Name string
@@ -65,6 +63,9 @@ type Server struct {
 
 // ErrStoreInUse says that another process has the store directory open.
 var ErrStoreInUse = errors.New("the broker's store directory is in use by another process")
+
+// maxPayload is the largest message that an embedded broker takes, in bytes.
+const maxPayload = 1 << 20
 
 // startTimeout bounds how long a server may take to become ready, recovery of its streams
 // included.
@@ -143,7 +144,7 @@ func (o ServerOptions) serverOptions() (*natsserver.Options, error) {
 		SyncAlways:             o.SyncAlways,
 		SyncInterval:           o.SyncInterval,
 		JetStreamMaxStore:      o.MaxStore,
-		MaxPayload:             o.MaxPayload,
+		MaxPayload:             maxPayload,
 		Host:                   o.Host,
 		Port:                   o.Port,
 		DontListen:             o.Port == 0,
@@ -158,9 +159,6 @@ func (o ServerOptions) serverOptions() (*natsserver.Options, error) {
 	}
 	if so.Host == "" {
 		so.Host = "127.0.0.1"
-	}
-	if so.MaxPayload <= 0 {
-		so.MaxPayload = 1 << 20
 	}
 	if so.JetStreamMaxStore <= 0 {
 		room, err := storeRoom(o.StoreDir)

@@ -153,7 +153,7 @@ func newReferences(c *Conn) references {
 
 // name reports whether something refers to a blob; true if it can't be told from the blob's name.
 func (r references) name(ctx context.Context, blob string) (bool, error) {
-	if ref, _, _, ok := frameOfBlob(blob); ok {
+	if ref, ok := sessionOfFrameBlob(blob); ok {
 		return named(ctx, r.frames, ref, blob, r.c.blobsInFrames)
 	}
 	if ref, ok := sessionOfTrace(blob); ok { // one that is sent again may have a command since
@@ -228,7 +228,7 @@ func (c *Conn) blobsInCommands(ctx context.Context, ref schemas.SessionRef) (map
 // recordNames reports whether a stored record of a call refers to a blob, or the call has not ended:
 // then a queued message may.
 func (c *Conn) recordNames(ctx context.Context, ref schemas.SessionRef, call, blob string) (bool, error) {
-	shard := c.shard(ref)
+	shard := c.Shard(ref)
 	open := false
 	for next := uint64(1); ; {
 		s, err := c.leaderRead(ctx, outputsStream(shard), directRequest{Seq: next, NextFor: outputSubject(ref, shard, call)})

@@ -192,11 +192,6 @@ func (q *ToolQueue) Nak(t QueuedTool, delay time.Duration) error {
 	return q.c.nak(t.ackSubject, streamTools, delay)
 }
 
-// InProgress keeps a call from being handed to another toolrunner for another AckWait.
-func (q *ToolQueue) InProgress(t QueuedTool) error {
-	return q.c.answer(t.ackSubject, streamTools, ackProgress)
-}
-
 // QueueDepth is how many calls wait in a pool's queue or are handed out and not acknowledged; for
 // people and for messages that say why a call was not run. 0 also if nobody ever served it.
 func (c *Conn) QueueDepth(ctx context.Context, project, pool string) (waiting, out uint64, err error) {

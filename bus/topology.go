@@ -29,8 +29,6 @@ type Topology struct {
 	// fixed when the cluster is made, so that every engine knows what has expired. 0 takes what
 	// exists, or 1 h.
 	LiveTTL time.Duration
-	// CommandTTL is how long a command waits for an engine; default 7 days.
-	CommandTTL time.Duration
 	// OutputAge is how long call records are kept; default 7 days. Queued tool calls live less
 	// than half of it, so that a call can't outlast the record that guards it.
 	OutputAge time.Duration
@@ -55,9 +53,6 @@ const (
 )
 
 func (t Topology) withDefaults() Topology {
-	if t.CommandTTL <= 0 {
-		t.CommandTTL = 7 * 24 * time.Hour
-	}
 	if t.OutputAge <= 0 {
 		t.OutputAge = 7 * 24 * time.Hour
 	}
@@ -302,14 +297,10 @@ func republishText(r *jetstream.RePublish) string {
 
 // ensureBuckets creates the key-value buckets and the object store.
 func (c *Conn) ensureBuckets(ctx context.Context) error {
-	for bucket, into := range map[string]*jetstream.KeyValue{
-		bucketRegistry: &c.registry, bucketInstances: &c.instances, bucketRunning: &c.running,
-	} {
-		kv, err := c.ensureBucket(ctx, bucket)
-		if err != nil {
+	for _, bucket := range []string{bucketRegistry, bucketInstances, bucketRunning} {
+		if err := c.ensureBucket(ctx, bucket); err != nil {
 			return fmt.Errorf("create bucket %s: %w", bucket, err)
 		}
-		*into = kv
 	}
 	blobs, err := c.js.ObjectStore(ctx, bucketBlobs)
 	if errors.Is(err, jetstream.ErrBucketNotFound) {
@@ -328,17 +319,17 @@ func (c *Conn) ensureBuckets(ctx context.Context) error {
 	return nil
 }
 
-func (c *Conn) ensureBucket(ctx context.Context, name string) (jetstream.KeyValue, error) {
-	kv, err := c.js.KeyValue(ctx, name)
+func (c *Conn) ensureBucket(ctx context.Context, name string) error {
+	_, err := c.js.KeyValue(ctx, name)
 	if !errors.Is(err, jetstream.ErrBucketNotFound) {
-		return kv, err
+		return err
 	}
-	kv, err = c.js.CreateKeyValue(ctx, jetstream.KeyValueConfig{
+	_, err = c.js.CreateKeyValue(ctx, jetstream.KeyValueConfig{
 		Bucket: name, History: 1, Storage: jetstream.FileStorage,
 		Replicas: c.topology.Replicas, LimitMarkerTTL: markerTTL,
 	})
 	if errors.Is(err, jetstream.ErrBucketExists) { // another process was first
-		return c.js.KeyValue(ctx, name)
+		return nil
 	}
-	return kv, err
+	return err
 }

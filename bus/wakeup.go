@@ -105,9 +105,6 @@ func (c *Conn) Nak(w WakeUp, delay time.Duration) error {
 	return c.nak(w.AckSubject, streamCommands, delay)
 }
 
-// InProgress keeps a wake-up from being delivered to another engine for another 3 s.
-func (c *Conn) InProgress(w WakeUp) error { return c.answer(w.AckSubject, streamCommands, ackProgress) }
-
 // DeliverAnswer is what an engine says to a wake-up that another one hands to it.
 type DeliverAnswer string
 
