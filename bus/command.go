@@ -81,6 +81,7 @@ func (c *Conn) sendCommand(ctx context.Context, cmd schemas.Command, reply strin
 	m.Header.Set(headerTTL, ttl(commandTTL))
 	m.Header.Set(headerCommandHash, commandHash(body))
 	m.Header.Set(headerCommandType, string(cmd.Type))
+	setTraceContext(m.Header, cmd.Caller)
 	if reply != "" {
 		m.Header.Set(headerCommandReply, reply)
 	}

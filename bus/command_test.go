@@ -17,6 +17,7 @@ import (
 var commandTests = []workTest{
 	{"commands are read in order of both lanes", testCommandOrder},
 	{"a repeat is stored once", testCommandRepeat},
+	{"a command says where it comes from", testCommandCaller},
 	{"TestCase_B09_two_sessions_use_the_same_id", testCaseB09EqualIDs},
 	{"TestCase_C22_another_body_under_the_same_id_is_a_conflict", testCaseC22Conflict},
 	{"TestCase_B16_names_never_reach_a_subject", testCaseB16Names},
@@ -85,6 +86,37 @@ func testCommandRepeat(t *testing.T, b *bustest.Broker, project string) {
 	got, err := c.ReadCommands(testContext(t), ref, 0, 0)
 	if err != nil || ids(got) != "c" {
 		t.Fatalf("got %s, %v", ids(got), err)
+	}
+}
+
+var somewhere = schemas.TraceContext{TraceParent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", TraceState: "vendor=1"}
+
+// Where a command comes from is beside it: a repeat may come from elsewhere, and what is malformed is left
+// out, whoever sends it.
+func testCommandCaller(t *testing.T, b *bustest.Broker, project string) {
+	c := b.Conn(t)
+	ref := schemas.SessionRef{Project: project, ID: "s"}
+	cmd := task(ref, "c", "once")
+	cmd.Caller = somewhere
+	send(t, c, cmd)
+	cmd.Caller.TraceParent = strings.Replace(cmd.Caller.TraceParent, "b7ad", "b7ae", 1)
+	if r, err := c.SendCommand(testContext(t), cmd); err != nil || !r.Duplicate {
+		t.Errorf("a repeat from elsewhere: %+v, %v", r, err)
+	}
+	bad := task(ref, "bad", "x")
+	bad.Caller = schemas.TraceContext{TraceParent: "a\r\nBraid-Reply: b", TraceState: "c\r\nd: e"}
+	send(t, c, bad)
+	large := task(ref, "large", strings.Repeat("x", schemas.MaxPrompt))
+	large.Caller = schemas.TraceContext{TraceParent: somewhere.TraceParent, TraceState: strings.Repeat("s", schemas.MaxTraceState)}
+	send(t, c, large)
+	got, err := c.ReadCommands(testContext(t), ref, 0, 0)
+	if err != nil || ids(got) != "c bad large" {
+		t.Fatalf("got %s, %v", ids(got), err)
+	}
+	for i, want := range []schemas.TraceContext{somewhere, {}, large.Caller} {
+		if got[i].Caller != want {
+			t.Errorf("%s comes from %+v, want %+v", got[i].ID, got[i].Caller, want)
+		}
 	}
 }
 

@@ -253,6 +253,7 @@ func storedCommand(ref schemas.SessionRef, m stored, body []byte, err error) Sto
 		err = out.Validate()
 	}
 	if err == nil {
+		out.Caller = traceContextOf(m.Header)
 		return out
 	}
 	id := out.ID

@@ -25,7 +25,7 @@
 //	wakeup.go     wake-ups, and how engines hand them to one another; pull.go takes them
 //	schedule.go   commands the broker sends at an instant
 //	liveness.go   which instances live; running.go: which sessions are in motion where
-//	tool.go       the queue of tool calls
+//	tool.go       the queue of tool calls; tracecontext.go: what messages say of their sender's trace
 //	record.go     what became of a call, a chain of records
 //	fragment.go   a running call's output; output.go: all of it, kept; control.go: cancel and resend
 //	registry.go   which tools there are; agents.go: which agents

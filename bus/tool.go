@@ -13,9 +13,6 @@ import (
 	"braid/schemas"
 )
 
-// headerTraceParent carries the W3C trace context, under the name that this standard gives it.
-const headerTraceParent = "traceparent"
-
 // QueueTool queues a call for the toolrunners of a pool and returns the sequence of its message.
 // The call's queued record must be stored and named in the request: the call can be started only
 // after that very record, so queueing it twice does no harm.
@@ -31,9 +28,7 @@ func (c *Conn) QueueTool(ctx context.Context, pool string, req schemas.ToolReque
 	// The queued record's sequence makes the id another one for each attempt: the broker
 	// remembers an id also after its message was taken, and would swallow the second attempt.
 	m.Header.Set(headerMsgID, fmt.Sprintf("%s.%s.%s.%d", req.Session.Project, req.Session.ID, req.ToolCallID, req.Queued))
-	if req.TraceParent != "" {
-		m.Header.Set(headerTraceParent, req.TraceParent)
-	}
+	setTraceContext(m.Header, req.TraceContext)
 	if err := c.sealBody(ctx, m, req.Session, req.ToolCallID, body); err != nil {
 		return 0, fmt.Errorf("queue call %s: %w", req.ToolCallID, err)
 	}
@@ -175,7 +170,7 @@ func (q *ToolQueue) open(ctx context.Context, m *nats.Msg) (QueuedTool, error) {
 	if err := schemas.DecodeJSON(body, &call.Request); err != nil {
 		return QueuedTool{}, fmt.Errorf("%w: %w", errMalformed, err)
 	}
-	call.Request.TraceParent = m.Header.Get(headerTraceParent)
+	call.Request.TraceContext = traceContextOf(m.Header)
 	if err := validateToolRequest(schemas.DefaultPool, call.Request); err != nil {
 		return QueuedTool{}, fmt.Errorf("%w: %w", errMalformed, err)
 	}

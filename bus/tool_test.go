@@ -96,6 +96,7 @@ func testToolQueue(t *testing.T, b *bustest.Broker, project string) {
 	c, runner := b.Conn(t), b.Conn(t)
 	ref := schemas.SessionRef{Project: project, ID: "s"}
 	want := toolRequest(ref, "call", 7)
+	want.TraceContext = somewhere
 	first := queueTool(t, c, "shell", want)
 	if again := queueTool(t, c, "shell", want); again != first {
 		t.Errorf("queued twice: %d and %d", first, again)

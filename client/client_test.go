@@ -54,6 +54,30 @@ func TestRun(t *testing.T) {
 	})
 }
 
+// What a prompt says of its caller's trace is recorded with it, and no other prompt has it.
+func TestTraced(t *testing.T) {
+	w, _ := newWorld(t, nil)
+	w.each(t, func(t *testing.T, c *client.Client) {
+		s := create(t, c, "shell/demo", schemas.ApproveAll)
+		const parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+		for _, option := range []client.Option{
+			client.Traced(parent, "vendor=1"), client.Traced("", ""), client.Traced("a\r\nb: c", "d\r\ne: f"), client.Key("k"),
+		} {
+			if _, err := s.Run(testContext(t), client.Prompt("hello"), option); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var trace strings.Builder
+		if err := s.Export(testContext(t), &trace); err != nil {
+			t.Fatal(err)
+		}
+		want := `"taken":"started","caller":{"traceparent":"` + parent + `","tracestate":"vendor=1"}`
+		if strings.Count(trace.String(), want) != 1 || strings.Count(trace.String(), "caller") != 1 {
+			t.Errorf("the trace is %s", trace.String())
+		}
+	})
+}
+
 // seen is what one range gave until a task ended.
 type seen struct {
 	messages, turns []string // cursor and JSON

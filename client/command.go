@@ -21,7 +21,10 @@ func (s *Session) ID() string { return s.id }
 // Option changes how a command is sent.
 type Option func(*sending)
 
-type sending struct{ key string }
+type sending struct {
+	key    string
+	caller schemas.TraceContext
+}
 
 // Key is the id of the command, a name: whoever sends the same command again under the same key, in
 // this process or another, learns what became of it and does nothing twice. Another command under
@@ -29,7 +32,15 @@ type sending struct{ key string }
 // call is a command of its own.
 func Key(id string) Option { return func(s *sending) { s.key = id } }
 
-func commandID(options []Option) string {
+// Traced makes the task that a prompt starts a part of a distributed trace, where spans are drawn: a prompt
+// that joins a running task is linked to it. The two are the headers of W3C Trace Context, as OpenTelemetry's
+// propagation.TraceContext writes them; without a traceparent, or with one that is malformed, nothing is
+// said. Commands other than prompts are in no trace.
+func Traced(traceparent, tracestate string) Option {
+	return func(s *sending) { s.caller = schemas.ParseTraceContext(traceparent, tracestate) }
+}
+
+func sendingOf(options []Option) sending {
 	var s sending
 	for _, o := range options {
 		o(&s)
@@ -37,8 +48,10 @@ func commandID(options []Option) string {
 	if s.key == "" {
 		s.key = "c-" + rand.Text()
 	}
-	return s.key
+	return s
 }
+
+func commandID(options []Option) string { return sendingOf(options).key }
 
 // Info describes the session.
 func (s *Session) Info(ctx context.Context) (Info, error) {

@@ -113,6 +113,12 @@ func (t *httpTransport) send(ctx context.Context, cmd schemas.Command) (accepted
 		return accepted{}, err
 	}
 	header := http.Header{"Idempotency-Key": {cmd.ID}}
+	if at := cmd.Caller; at.TraceParent != "" {
+		header.Set("Traceparent", at.TraceParent)
+		if at.TraceState != "" {
+			header.Set("Tracestate", at.TraceState)
+		}
+	}
 	if cmd.Type == schemas.CommandCreate { // its answer describes the session
 		return accepted{CommandID: cmd.ID}, t.call(ctx, r, header, nil)
 	}

@@ -38,7 +38,8 @@ func (s *Session) Steer(ctx context.Context, body schemas.TaskBody, options ...O
 }
 
 func (s *Session) give(ctx context.Context, cmd schemas.Command, options []Option) (*Task, error) {
-	cmd.ID = commandID(options)
+	sending := sendingOf(options)
+	cmd.ID, cmd.Caller = sending.key, sending.caller
 	a, err := s.send(ctx, cmd)
 	if err != nil {
 		return nil, err

@@ -38,9 +38,9 @@ type Options struct {
 	Jitter func() float64
 	// Events are told what becomes of sessions.
 	Events Events
-	// TraceParent, if set, says what calls of a task carry to their toolrunners, for these to draw them
-	// as parts of it: a W3C traceparent. Many goroutines call it.
-	TraceParent func(TaskOf) string
+	// TraceContext, if set, says what calls of a task carry to their toolrunners, for these to draw them
+	// as parts of it. Many goroutines call it.
+	TraceContext func(TaskOf) schemas.TraceContext
 	// Timing overrides waits; the zero value is right for everything but tests.
 	Timing Timing
 	Log    zerolog.Logger
@@ -111,7 +111,7 @@ type Engine struct {
 	room     int
 	jitter   func() float64
 	events   Events
-	parent   func(TaskOf) string
+	above    func(TaskOf) schemas.TraceContext
 	timing   Timing
 
 	beat      *bus.Beat
@@ -149,7 +149,7 @@ func Start(ctx context.Context, o Options) (*Engine, error) {
 	}
 	e := &Engine{
 		conn: o.Conn, store: o.Trace, models: o.Models, prices: o.Prices, policy: o.Policy, instance: o.Instance, room: o.MaxSessions,
-		jitter: o.Jitter, events: o.Events, parent: o.TraceParent, timing: o.Timing.withDefaults(), log: o.Log.With().Str("engine", o.Instance).Logger(),
+		jitter: o.Jitter, events: o.Events, above: o.TraceContext, timing: o.Timing.withDefaults(), log: o.Log.With().Str("engine", o.Instance).Logger(),
 	}
 	e.mu.runners = map[schemas.SessionRef]*runner{}
 	e.mu.changed = make(chan struct{})

@@ -39,6 +39,8 @@ type TaskOf struct {
 	Agent string
 	// Task is the id of the command that asked for it.
 	Task string
+	// Caller is where that command came from, if it said so.
+	Caller schemas.TraceContext
 }
 
 // EndedRequest is a model call that is over. Its times are those of its messages, so they are to the
@@ -71,7 +73,13 @@ type EndedTask struct {
 	// Turns is how many of its requests completed, Used what all of them used.
 	Turns int
 	Used  schemas.TokenCounts
+	// Steered is where the prompts came from that joined it, of those that said so the first
+	// [MaxSteered].
+	Steered []schemas.TraceContext
 }
+
+// MaxSteered bounds what is told of prompts that join one task.
+const MaxSteered = 32
 
 // And tells both, e first.
 func (e Events) And(f Events) Events {

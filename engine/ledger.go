@@ -12,10 +12,15 @@ type ledger struct {
 	ref      schemas.SessionRef
 	imported schemas.Imported
 	agent    string
-	model    string // the session's own
-	opener   string // names the task that a prompt begins
+	model    string                          // the session's own
+	opener   string                          // names the task that a prompt begins
+	callers  map[string]schemas.TraceContext // of prompts that have neither begun a task nor joined one
 	task     EndedTask
 	request  *EndedRequest // the open one
+}
+
+func newLedger(ref schemas.SessionRef) ledger {
+	return ledger{ref: ref, callers: map[string]schemas.TraceContext{}}
 }
 
 // read takes the session's next message. What it means is told to events.
@@ -32,11 +37,12 @@ func (l *ledger) read(m schemas.Message, events Events) {
 		if p.Code == schemas.CodeApplied {
 			l.opener = p.CommandID
 		}
+		if p.Caller != (schemas.TraceContext{}) {
+			l.callers[p.CommandID] = p.Caller
+		}
 		tell(events.Settled, SettledCommand{Type: p.Command, Code: p.Code})
 	case *schemas.TaskDequeued:
-		if p.Cause == schemas.DequeuedStarted {
-			l.opener = p.TaskID
-		}
+		l.dequeued(p)
 	case *schemas.OwnerChanged:
 		tell(events.TakenOver, p.Cause)
 	case *schemas.RequestBegin:
@@ -70,11 +76,30 @@ func (l *ledger) said(m schemas.Message) {
 	switch {
 	case m.Type != schemas.TypeModel:
 	case l.task.Begun.IsZero() && (m.Prompt() || m.Given()):
-		l.task.TaskOf = TaskOf{Session: l.ref, Agent: l.agent, Task: l.opener}
+		l.task.TaskOf = TaskOf{Session: l.ref, Agent: l.agent, Task: l.opener, Caller: l.takeCaller(l.opener)}
 		l.task.Begun = m.Time()
 	case l.request != nil && l.request.Said.IsZero() && fromModel(m.Payload):
 		l.request.Said = m.Time()
 	}
+}
+
+// dequeued notes what becomes of a prompt that has waited.
+func (l *ledger) dequeued(p *schemas.TaskDequeued) {
+	if p.Cause == schemas.DequeuedStarted {
+		l.opener = p.TaskID
+		return
+	}
+	caller := l.takeCaller(p.TaskID)
+	if p.Cause == schemas.DequeuedSteering && caller != (schemas.TraceContext{}) && len(l.task.Steered) < MaxSteered {
+		l.task.Steered = append(l.task.Steered, caller)
+	}
+}
+
+// takeCaller is where a prompt came from, which is asked once.
+func (l *ledger) takeCaller(id string) schemas.TraceContext {
+	caller := l.callers[id]
+	delete(l.callers, id)
+	return caller
 }
 
 // fromModel reports whether the model said it.

@@ -27,6 +27,9 @@ func (t *told) events() Events {
 // moment is the n-th second of the tests.
 func moment(n int) time.Time { return time.Date(2026, 1, 2, 3, 4, n, 0, time.UTC) }
 
+// caller is a place in somebody's trace.
+func caller(n string) schemas.TraceContext { return schemas.TraceContext{TraceState: n} }
+
 // ledgerStory is a task of two turns whose second had to be asked for twice, of another model at last.
 func ledgerStory() []schemas.Message {
 	at := 0
@@ -36,34 +39,41 @@ func ledgerStory() []schemas.Message {
 		return schemas.TokenCounts{Output: output, Total: total, CostUSD: schemas.USD(total)}
 	}
 	return []schemas.Message{
-		only(&schemas.CommandOutcome{CommandID: "c", Command: schemas.CommandCreate, Code: schemas.CodeApplied}), // 1
-		only(&schemas.SessionMeta{Provider: "p", ModelID: "big", Agent: "a"}),                                    // 2
-		only(&schemas.CommandOutcome{CommandID: "t1", Command: schemas.CommandTask, Code: schemas.CodeApplied}),  // 3
-		only(&schemas.Text{Role: schemas.RoleUser, Text: "hello"}),                                               // 4
+		only(&schemas.CommandOutcome{CommandID: "c", Command: schemas.CommandCreate, Code: schemas.CodeApplied}),                     // 1
+		only(&schemas.SessionMeta{Provider: "p", ModelID: "big", Agent: "a"}),                                                        // 2
+		only(&schemas.CommandOutcome{CommandID: "t1", Command: schemas.CommandTask, Code: schemas.CodeApplied, Caller: caller("1")}), // 3
+		only(&schemas.Text{Role: schemas.RoleUser, Text: "hello"}),                                                                   // 4
 		say(&schemas.RequestBegin{}), // 5
-		say(&schemas.PartialThinking{Role: schemas.RoleAssistant, EventType: schemas.PhaseStart}),                 // 6
-		say(&schemas.Thinking{Role: schemas.RoleAssistant}),                                                       // 7
-		only(&schemas.CommandOutcome{CommandID: "t2", Command: schemas.CommandTask, Code: schemas.CodeQueueFull}), // 8
-		say(&schemas.TokenUsage{Request: used(3, 10)}),                                                            // 9
-		say(&schemas.RequestEnd{Status: schemas.StopCompleted}),                                                   // 10
-		say(&schemas.RequestBegin{}),                                                                              // 11
-		say(&schemas.OwnerChanged{Cause: "lost"}),                                                                 // 12
-		say(&schemas.TokenUsage{Request: used(0, 5), Estimated: true}),                                            // 13
-		say(&schemas.RequestEnd{Status: schemas.StopTimeout, ErrorInfo: &schemas.ErrorInfo{Kind: "engine"}}),      // 14
-		say(&schemas.RequestBegin{Attempt: 2, Model: "q/small"}),                                                  // 15
-		say(&schemas.Text{Role: schemas.RoleAssistant, Text: "bye"}),                                              // 16
-		say(&schemas.TokenUsage{Request: used(1, 7)}),                                                             // 17
-		say(&schemas.RequestEnd{Status: schemas.StopCompleted, Attempt: 2}),                                       // 18
-		say(&schemas.TaskEnd{TaskID: "t1", Status: schemas.StopCompleted, Cause: schemas.CauseDone}),              // 19
-		only(&schemas.TaskDequeued{TaskID: "t0", Cause: schemas.DequeuedStarted}),                                 // 20
-		only(&schemas.Text{Role: schemas.RoleUser, Text: "next"}),                                                 // 21
-		say(&schemas.TaskEnd{TaskID: "t0", Status: schemas.StopFailed, Cause: "input"}),                           // 22
+		say(&schemas.PartialThinking{Role: schemas.RoleAssistant, EventType: schemas.PhaseStart}),                                     // 6
+		say(&schemas.Thinking{Role: schemas.RoleAssistant}),                                                                           // 7
+		only(&schemas.CommandOutcome{CommandID: "t2", Command: schemas.CommandTask, Code: schemas.CodeQueueFull}),                     // 8
+		say(&schemas.TokenUsage{Request: used(3, 10)}),                                                                                // 9
+		say(&schemas.RequestEnd{Status: schemas.StopCompleted}),                                                                       // 10
+		say(&schemas.RequestBegin{}),                                                                                                  // 11
+		say(&schemas.OwnerChanged{Cause: "lost"}),                                                                                     // 12
+		say(&schemas.TokenUsage{Request: used(0, 5), Estimated: true}),                                                                // 13
+		say(&schemas.RequestEnd{Status: schemas.StopTimeout, ErrorInfo: &schemas.ErrorInfo{Kind: "engine"}}),                          // 14
+		say(&schemas.RequestBegin{Attempt: 2, Model: "q/small"}),                                                                      // 15
+		say(&schemas.Text{Role: schemas.RoleAssistant, Text: "bye"}),                                                                  // 16
+		say(&schemas.TokenUsage{Request: used(1, 7)}),                                                                                 // 17
+		say(&schemas.RequestEnd{Status: schemas.StopCompleted, Attempt: 2}),                                                           // 18
+		only(&schemas.CommandOutcome{CommandID: "t3", Command: schemas.CommandTask, Code: schemas.CodeApplied, Caller: caller("3")}),  // 19
+		only(&schemas.CommandOutcome{CommandID: "t4", Command: schemas.CommandTask, Code: schemas.CodeApplied, Caller: caller("4")}),  // 20
+		only(&schemas.CommandOutcome{CommandID: "t5", Command: schemas.CommandSteer, Code: schemas.CodeApplied, Caller: caller("5")}), // 21
+		only(&schemas.CommandOutcome{CommandID: "t6", Command: schemas.CommandSteer, Code: schemas.CodeApplied}),                      // 22
+		say(&schemas.TaskDequeued{TaskID: "t5", Cause: schemas.DequeuedSteering}),                                                     // 23
+		say(&schemas.TaskDequeued{TaskID: "t6", Cause: schemas.DequeuedSteering}),                                                     // 24
+		say(&schemas.TaskDequeued{TaskID: "t4", Cause: schemas.DequeuedWithdrawn}),                                                    // 25
+		say(&schemas.TaskEnd{TaskID: "t1", Status: schemas.StopCompleted, Cause: schemas.CauseDone}),                                  // 26
+		only(&schemas.TaskDequeued{TaskID: "t3", Cause: schemas.DequeuedStarted}),                                                     // 27
+		only(&schemas.Text{Role: schemas.RoleUser, Text: "next"}),                                                                     // 28
+		say(&schemas.TaskEnd{TaskID: "t3", Status: schemas.StopFailed, Cause: "input"}),                                               // 29
 	}
 }
 
 // ledgerTold is what the story amounts to.
 func ledgerTold() told {
-	of := TaskOf{Session: ref, Agent: "a", Task: "t1"}
+	of := TaskOf{Session: ref, Agent: "a", Task: "t1", Caller: caller("1")}
 	counts := func(output, total int64) schemas.TokenCounts {
 		return schemas.TokenCounts{Output: output, Total: total, CostUSD: schemas.USD(total)}
 	}
@@ -75,14 +85,18 @@ func ledgerTold() told {
 		"lost",
 		EndedRequest{TaskOf: of, Model: "p/big", Attempt: 1, Begun: moment(11), Ended: moment(14), Status: schemas.StopTimeout, Failure: &schemas.ErrorInfo{Kind: "engine"}, Used: counts(0, 5), Estimated: true},
 		EndedRequest{TaskOf: of, Model: "q/small", Attempt: 2, Begun: moment(15), Said: moment(16), Ended: moment(18), Status: schemas.StopCompleted, Used: counts(1, 7)},
-		EndedTask{TaskOf: of, Model: "p/big", Begun: moment(4), Ended: moment(19), Status: schemas.StopCompleted, Cause: schemas.CauseDone, Turns: 2, Used: counts(4, 22)},
-		EndedTask{TaskOf: TaskOf{Session: ref, Agent: "a", Task: "t0"}, Model: "p/big", Begun: moment(21), Ended: moment(22), Status: schemas.StopFailed, Cause: "input"},
+		SettledCommand{schemas.CommandTask, schemas.CodeApplied},
+		SettledCommand{schemas.CommandTask, schemas.CodeApplied},
+		SettledCommand{schemas.CommandSteer, schemas.CodeApplied},
+		SettledCommand{schemas.CommandSteer, schemas.CodeApplied},
+		EndedTask{TaskOf: of, Model: "p/big", Begun: moment(4), Ended: moment(26), Status: schemas.StopCompleted, Cause: schemas.CauseDone, Turns: 2, Used: counts(4, 22), Steered: []schemas.TraceContext{caller("5")}},
+		EndedTask{TaskOf: TaskOf{Session: ref, Agent: "a", Task: "t3", Caller: caller("3")}, Model: "p/big", Begun: moment(28), Ended: moment(29), Status: schemas.StopFailed, Cause: "input"},
 	}
 }
 
 func TestLedger(t *testing.T) {
 	var got told
-	l := ledger{ref: ref}
+	l := newLedger(ref)
 	for _, m := range ledgerStory() {
 		l.read(m, got.events())
 	}
@@ -96,7 +110,7 @@ func TestLedgerGoesOnAfterAnyMessage(t *testing.T) {
 	story := ledgerStory()
 	for cut := range len(story) + 1 {
 		var got told
-		first, second := ledger{ref: ref}, ledger{ref: ref}
+		first, second := newLedger(ref), newLedger(ref)
 		for _, m := range story[:cut] {
 			first.read(m, got.events())
 			second.read(m, Events{})
@@ -106,6 +120,9 @@ func TestLedgerGoesOnAfterAnyMessage(t *testing.T) {
 		}
 		if diff := cmp.Diff(ledgerTold(), got); diff != "" {
 			t.Errorf("lost after %d messages (-want +got)\n%s", cut, diff)
+		}
+		if len(second.callers) > 0 {
+			t.Errorf("lost after %d messages: %v is remembered for ever", cut, second.callers)
 		}
 	}
 }
@@ -137,7 +154,7 @@ func TestLedgerLeavesOut(t *testing.T) {
 		}, nil},
 	} {
 		var got told
-		l := ledger{ref: ref}
+		l := newLedger(ref)
 		for _, m := range c.messages {
 			l.read(m, got.events())
 		}

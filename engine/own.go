@@ -128,7 +128,7 @@ func substance(m schemas.Message) bool {
 
 func newTenure(ctx context.Context, ref schemas.SessionRef, owner *bus.Owner) *tenure {
 	t := &tenure{
-		owner: owner, state: session.New(ref), ledger: ledger{ref: ref},
+		owner: owner, state: session.New(ref), ledger: newLedger(ref),
 		appender: newAppender(),
 		urgent:   make(chan func(), 64),
 		stream:   make(chan session.Event, 256),

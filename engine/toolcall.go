@@ -30,7 +30,7 @@ type toolCall struct {
 
 	toolrunner atomic.Pointer[string] // who runs it, once that is known
 	asked      time.Time              // when output was last asked for again; only the loop uses it
-	parent     string                 // the traceparent it carries to its toolrunner, see [Options.TraceParent]
+	above      schemas.TraceContext   // what it carries to its toolrunner, see [Options.TraceContext]
 	stood      time.Duration          // how long ago the record was stored that this owner found
 }
 
@@ -43,8 +43,8 @@ func (r *runner) startTool(e session.StartTool) {
 	if e.Bound != nil {
 		c.settleIn(e.Bound)
 	}
-	if r.e.parent != nil && r.state.Task != nil {
-		c.parent = r.e.parent(TaskOf{Session: r.ref, Agent: r.state.Meta.Agent, Task: r.state.Task.ID})
+	if r.e.above != nil {
+		c.above = r.e.above(r.ledger.task.TaskOf)
 	}
 	r.calls[e.Call.ToolCallID] = c
 	r.spawn(c.run)

@@ -151,7 +151,7 @@ func (c *toolCall) request(rec schemas.ToolRecord) schemas.ToolRequest {
 	return schemas.ToolRequest{
 		Session: c.r.ref, ToolCallID: c.id(), Name: def.Name, Arguments: c.start.Call.Arguments,
 		Queued: rec.Sequence, Attempt: max(rec.Attempt, 1), Retry: def.Retry,
-		Workspace: c.start.Workspace, TimeoutMS: def.TimeoutMS, OutputCap: def.OutputCap, TraceParent: c.parent,
+		Workspace: c.start.Workspace, TimeoutMS: def.TimeoutMS, OutputCap: def.OutputCap, TraceContext: c.above,
 	}
 }
 

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -207,6 +208,38 @@ func TestCommands(t *testing.T) {
 	w.must(200, "GET", "/v1/sessions/"+id, "", header("Origin", w.url)) // a page of our own
 	if a := w.do("HEAD", "/v1/sessions/"+id+"/stream", ""); a.status != 200 || len(a.body) != 0 {
 		t.Errorf("HEAD of a stream: %d %q", a.status, a.body)
+	}
+}
+
+// A prompt is given where its request stands in a trace, as far as that can be understood; a request is never
+// refused for it.
+func TestCallers(t *testing.T) {
+	w := newWorld(t)
+	const parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	for i, row := range []struct {
+		why      string
+		parents  []string
+		states   []string
+		recorded schemas.TraceContext
+	}{
+		{"nothing is said", nil, []string{"a=1"}, schemas.TraceContext{}},
+		{"a parent", []string{parent}, nil, schemas.TraceContext{TraceParent: parent}},
+		{"a state in two headers", []string{parent}, []string{"a=1", "b=2"}, schemas.TraceContext{TraceParent: parent, TraceState: "a=1,b=2"}},
+		{"two parents", []string{parent, parent}, nil, schemas.TraceContext{}},
+		{"nonsense", []string{"nonsense"}, []string{"a=1"}, schemas.TraceContext{}},
+		{"a state without an end", []string{parent}, []string{strings.Repeat("a", 5000)}, schemas.TraceContext{TraceParent: parent}},
+	} {
+		for _, ask := range []string{"tasks", "steer"} {
+			id := fmt.Sprintf("%s-%d", ask, i)
+			w.create(id)
+			w.must(202, "POST", "/v1/sessions/"+id+"/"+ask, `{"prompt":"x"}`, func(r *http.Request) {
+				r.Header["Traceparent"], r.Header["Tracestate"] = row.parents, row.states
+			})
+			commands, err := w.conn.ReadCommands(testContext(t), schemas.SessionRef{Project: "default", ID: id}, 0, 0)
+			if err != nil || len(commands) != 2 || commands[1].Caller != row.recorded {
+				t.Errorf("%s, %s: %+v, %v", ask, row.why, commands, err)
+			}
+		}
 	}
 }
 

@@ -168,6 +168,11 @@ func (r route) describeParameters() []any {
 		all = append(all, object{"in": "header", "name": headerIdempotency, "schema": nameSchema(),
 			"description": "Makes the request safe to repeat: it is applied once under one key."})
 	}
+	if r.traced {
+		all = append(all,
+			object{"in": "header", "name": headerTraceParent, "schema": textSchema(), "description": "The W3C trace context that the task becomes a part of."},
+			object{"in": "header", "name": headerTraceState, "schema": textSchema(), "description": "What vendors add to it."})
+	}
 	if r.resumes {
 		all = append(all, object{"in": "header", "name": headerLastEvent, "schema": textSchema(),
 			"description": "The id of the last event that came: what follows it is sent."})

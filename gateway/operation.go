@@ -23,6 +23,8 @@ type operation struct {
 	resumes bool
 	// command is set if it sends a command: the header Idempotency-Key makes it safe to repeat.
 	command bool
+	// traced is set where the headers of a W3C trace context count.
+	traced bool
 	// body is what it takes, if anything. optional says that it may be left out.
 	body     content
 	optional bool

@@ -75,6 +75,22 @@ func commandID(w http.ResponseWriter, r *http.Request) (id string, given bool, e
 	return id, given, nil
 }
 
+// The headers of a W3C trace context.
+const (
+	headerTraceParent = "Traceparent"
+	headerTraceState  = "Tracestate"
+)
+
+// caller is where in a trace the request was made; nowhere if what it says is malformed, which fails
+// nobody. Of two parents neither is believed; a state may come in parts.
+func caller(r *http.Request) schemas.TraceContext {
+	parents := r.Header.Values(headerTraceParent)
+	if len(parents) != 1 {
+		return schemas.TraceContext{}
+	}
+	return schemas.ParseTraceContext(parents[0], strings.Join(r.Header.Values(headerTraceState), ","))
+}
+
 func shorten(s string) string {
 	if len(s) > schemas.MaxNameLength {
 		s = s[:schemas.MaxNameLength]

@@ -112,7 +112,7 @@ func (g *Gateway) sessionRoutes() []route {
 func (g *Gateway) commandRoutes() []route {
 	return []route{
 		{"POST", "/v1/sessions/{id}/tasks", g.startTask, accessToken, operation{
-			id: "startTask", does: "Starts a task, or has it wait as when_busy says.", command: true, body: document[schemas.TaskBody]().like(`{"prompt":"Which files are there?","when_busy":"queue"}`),
+			id: "startTask", does: "Starts a task, or has it wait as when_busy says.", command: true, traced: true, body: document[schemas.TaskBody]().like(`{"prompt":"Which files are there?","when_busy":"queue"}`),
 			query: []parameter{{"wait", "Seconds that the answer may wait for the task's end.", numberSchema(0, int(maxWait.Seconds()))}},
 			replies: []reply{
 				{status: 202, says: "It is taken. command_id is the task's id; watch from cursor.", content: document[accepted]()},
@@ -126,7 +126,7 @@ func (g *Gateway) commandRoutes() []route {
 			codes:   []schemas.Code{schemas.CodeNotPending},
 		}},
 		{"POST", "/v1/sessions/{id}/steer", g.steer, accessToken, operation{
-			id: "steer", does: "Adds a prompt to the running task.", command: true, body: document[steerRequest]().like(`{"prompt":"Leave the tests alone."}`),
+			id: "steer", does: "Adds a prompt to the running task.", command: true, traced: true, body: document[steerRequest]().like(`{"prompt":"Leave the tests alone."}`),
 			replies: []reply{appliedReply()},
 			codes:   []schemas.Code{schemas.CodeNotRunning, schemas.CodeQueueFull, schemas.CodeUnsupported, schemas.CodeHasHistory},
 		}},

@@ -44,7 +44,7 @@ func (g *Gateway) startTask(w http.ResponseWriter, r *http.Request) error {
 		defer leave()
 	}
 	answer, outcome, err := g.applied(w, r, schemas.Command{
-		Type: schemas.CommandTask, Session: ref, Task: &body,
+		Type: schemas.CommandTask, Session: ref, Task: &body, Caller: caller(r),
 	})
 	if err != nil {
 		return err
@@ -90,6 +90,7 @@ func (g *Gateway) steer(w http.ResponseWriter, r *http.Request) error {
 	}
 	return g.accept(w, r, schemas.Command{
 		Type: schemas.CommandSteer, Session: ref, Task: &schemas.TaskBody{Prompt: body.Prompt, Input: body.Input},
+		Caller: caller(r),
 	})
 }
 

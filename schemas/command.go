@@ -56,6 +56,10 @@ type Command struct {
 	Deadline *DeadlineBody `json:"deadline,omitzero"`
 	Withdraw *WithdrawBody `json:"withdraw,omitzero"`
 	Delete   *DeleteBody   `json:"delete,omitzero"`
+
+	// Caller is where a task, or what steers one, was asked for. It travels beside the command and is no
+	// part of what its ID stands for: whoever asks again does so from another place.
+	Caller TraceContext `json:"-"`
 }
 
 // CreateBody creates a session.

@@ -35,7 +35,7 @@ var documents = map[string]any{
 	"deadline_body": schemas.DeadlineBody{},
 	"input_turn":    schemas.InputTurn{}, "input_part": schemas.InputPart{},
 	"set_body": schemas.SetBody{}, "withdraw_body": schemas.WithdrawBody{}, "delete_body": schemas.DeleteBody{},
-	"task_failure": schemas.TaskFailure{}, "turn_error_info": schemas.TurnErrorInfo{},
+	"trace_context": schemas.TraceContext{}, "task_failure": schemas.TaskFailure{}, "turn_error_info": schemas.TurnErrorInfo{},
 }
 
 // structs are all types with a schema of their own, by its name.

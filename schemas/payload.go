@@ -459,8 +459,10 @@ type CommandOutcome struct {
 	// Field is the path of what was wrong in the command, if it is one member's fault.
 	Field string `json:"field,omitzero"`
 	// Taken says what became of a prompt.
-	Taken Taken          `json:"taken,omitzero"`
-	Extra jsontext.Value `json:",embed"`
+	Taken Taken `json:"taken,omitzero"`
+	// Caller is where a prompt that was taken was sent from, see [Command].
+	Caller TraceContext   `json:"caller,omitzero"`
+	Extra  jsontext.Value `json:",embed"`
 }
 
 // Outcome is the answer that the message records, in the frame of that sequence.

@@ -132,8 +132,8 @@ type ToolRequest struct {
 	Workspace string      `json:"workspace,omitzero"`
 	TimeoutMS int64       `json:"timeout_ms"`
 	OutputCap int64       `json:"output_cap"`
-	// TraceParent is the W3C trace context of the call, which travels beside the request; empty: none.
-	TraceParent string `json:"-"`
+	// TraceContext is what the call belongs to in a trace; it travels beside the request.
+	TraceContext `json:"-"`
 }
 
 // RecordState is what a call record says of its call.

@@ -28,7 +28,7 @@ func BenchmarkTurn(b *testing.B) {
 		for range 2 {
 			s.Toolrunner().Ended(toolrunner.EndedCall{
 				Session: ref, ToolCallID: "c1-1", Attempt: 1, Tool: "x", Begun: now, Ended: now,
-				StopReason: schemas.StopCompleted, TraceParent: s.TraceParent()(someTask),
+				StopReason: schemas.StopCompleted, TraceContext: s.TraceContext()(someTask),
 			})
 		}
 	}

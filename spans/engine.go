@@ -7,7 +7,6 @@ import (
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
-	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 
 	"braid/engine"
@@ -22,36 +21,32 @@ func (s *Spans) Engine() engine.Events {
 	return engine.Events{RequestEnded: s.request, TaskEnded: s.task}
 }
 
-// TraceParent says what the calls of a task carry, for their toolrunners to draw them below it: a W3C
-// traceparent. It fits engine.Options.
-func (s *Spans) TraceParent() func(engine.TaskOf) string {
+// TraceContext says what the calls of a task carry, for their toolrunners to draw them below it. It fits
+// engine.Options.
+func (s *Spans) TraceContext() func(engine.TaskOf) schemas.TraceContext {
 	if s == nil {
 		return nil
 	}
-	return s.parent
-}
-
-func (s *Spans) parent(task engine.TaskOf) string {
-	carrier := propagation.MapCarrier{}
-	propagation.TraceContext{}.Inject(s.within(task), carrier)
-	return carrier["traceparent"]
+	return func(task engine.TaskOf) schemas.TraceContext { return contextOf(s.within(task)) }
 }
 
 // within is a context in which a span stands below that of the task, whether that one was drawn, will be,
 // or is somebody else's to draw. What it begins to learn whether the task is sampled is never ended, and
 // so never sent.
 func (s *Spans) within(task engine.TaskOf) context.Context {
-	ctx, _ := s.beginTask(task, time.Time{})
-	return ctx
+	return trace.ContextWithSpan(context.Background(), s.beginTask(task, time.Time{}))
 }
 
-func (s *Spans) beginTask(task engine.TaskOf, at time.Time) (context.Context, trace.Span) {
+// beginTask begins the span of a task: in its caller's trace if there is one, else in one of its own. What
+// the caller has decided about sampling holds, unless a sampler is set that decides otherwise.
+func (s *Spans) beginTask(task engine.TaskOf, at time.Time, links ...trace.Link) trace.Span {
 	name := "invoke_agent"
 	if task.Agent != "" {
 		name += " " + task.Agent
 	}
-	return s.tracer.Start(context.WithValue(context.Background(), givenKey{}, idsOf(task)), name,
-		trace.WithNewRoot(), trace.WithTimestamp(at), trace.WithAttributes(operation("invoke_agent", task)...))
+	_, span := s.tracer.Start(remote(withIDs(context.Background(), idsOf(task)), task.Caller), name, trace.WithTimestamp(at),
+		trace.WithLinks(links...), trace.WithAttributes(operation("invoke_agent", task)...))
+	return span
 }
 
 // operation are the attributes that each span of a task has.
@@ -96,7 +91,7 @@ func usage(used schemas.TokenCounts) []attribute.KeyValue {
 }
 
 func (s *Spans) task(t engine.EndedTask) {
-	_, span := s.beginTask(t.TaskOf, t.Begun)
+	span := s.beginTask(t.TaskOf, t.Begun, linksTo(t.Steered)...)
 	span.SetAttributes(model(t.Model)...)
 	span.SetAttributes(usage(t.Used)...)
 	span.SetAttributes(attribute.Int("braid.turns", t.Turns), attribute.String("braid.cause", t.Cause))

@@ -30,6 +30,11 @@ func idsOf(task engine.TaskOf) given {
 
 type givenKey struct{}
 
+// withIDs has the next span get ids that are not random, of those that it needs.
+func withIDs(ctx context.Context, g given) context.Context {
+	return context.WithValue(ctx, givenKey{}, g)
+}
+
 // ids gives out ids: those that the context holds, else random ones.
 type ids struct{}
 
@@ -43,8 +48,13 @@ func (ids) NewIDs(ctx context.Context) (trace.TraceID, trace.SpanID) {
 	return id, newSpanID()
 }
 
-// NewSpanID implements sdktrace.IDGenerator.
-func (ids) NewSpanID(context.Context, trace.TraceID) trace.SpanID { return newSpanID() }
+// NewSpanID implements sdktrace.IDGenerator. The trace is that of the span above.
+func (ids) NewSpanID(ctx context.Context, _ trace.TraceID) trace.SpanID {
+	if g, ok := ctx.Value(givenKey{}).(given); ok {
+		return g.span
+	}
+	return newSpanID()
+}
 
 func newSpanID() (id trace.SpanID) {
 	rand.Read(id[:])

@@ -93,7 +93,7 @@ func TestOpenRefuses(t *testing.T) {
 
 // Whoever draws a part of a task gives it the same trace and the same span above; what is not sampled
 // is drawn by nobody.
-func TestTraceParent(t *testing.T) {
+func TestTraceContext(t *testing.T) {
 	for why, c := range map[string]struct {
 		sampler sdktrace.Sampler
 		flags   string
@@ -104,16 +104,16 @@ func TestTraceParent(t *testing.T) {
 	} {
 		sent := tracetest.NewInMemoryExporter()
 		process := func() *Spans { return newSpans(sdktrace.WithSampler(c.sampler), sdktrace.WithSyncer(sent)) }
-		parent := process().TraceParent()(someTask)
-		if again := process().TraceParent()(someTask); parent != again || !strings.HasSuffix(parent, c.flags) || len(parent) != 55 {
+		parent := process().TraceContext()(someTask)
+		if again := process().TraceContext()(someTask); parent != again || !strings.HasSuffix(parent.TraceParent, c.flags) || len(parent.TraceParent) != 55 {
 			t.Errorf("%s: %q, and elsewhere %q", why, parent, again)
 		}
 		others := someTask
 		others.Task = "t2"
-		if process().TraceParent()(others) == parent {
+		if process().TraceContext()(others) == parent {
 			t.Errorf("%s: two tasks have one trace", why)
 		}
-		process().Toolrunner().Ended(toolrunner.EndedCall{Tool: "x", TraceParent: parent, StopReason: schemas.StopCompleted})
+		process().Toolrunner().Ended(toolrunner.EndedCall{Tool: "x", TraceContext: parent, StopReason: schemas.StopCompleted})
 		process().Engine().TaskEnded(engine.EndedTask{TaskOf: someTask})
 		spans := sent.GetSpans()
 		if len(spans) != c.drawn {
@@ -126,10 +126,10 @@ func TestTraceParent(t *testing.T) {
 }
 
 // A call is drawn whatever it carries: what came over the broker can be anything.
-func TestForeignTraceParent(t *testing.T) {
+func TestForeignTraceContext(t *testing.T) {
 	for _, parent := range []string{"", "nonsense", "00-00000000000000000000000000000000-0000000000000000-01", strings.Repeat("00-", 1000)} {
 		sent := tracetest.NewInMemoryExporter()
-		newSpans(sdktrace.WithSyncer(sent)).Toolrunner().Ended(toolrunner.EndedCall{TraceParent: parent, StopReason: schemas.StopFailed})
+		newSpans(sdktrace.WithSyncer(sent)).Toolrunner().Ended(toolrunner.EndedCall{TraceContext: schemas.TraceContext{TraceParent: parent}, StopReason: schemas.StopFailed})
 		spans := sent.GetSpans()
 		if len(spans) != 1 || spans[0].Parent.IsValid() || !spans[0].SpanContext.IsValid() || spans[0].Name != "execute_tool" {
 			t.Errorf("%.20q: %+v", parent, spans)
@@ -151,7 +151,7 @@ func TestClocksThatDiffer(t *testing.T) {
 
 func TestNone(t *testing.T) {
 	var s *Spans
-	if s.Engine().TaskEnded != nil || s.Toolrunner().Ended != nil || s.TraceParent() != nil {
+	if s.Engine().TaskEnded != nil || s.Toolrunner().Ended != nil || s.TraceContext() != nil {
 		t.Error("somebody is told to draw")
 	}
 	closeSpans(t, s)

@@ -50,6 +50,7 @@ type stage struct {
 	t      *testing.T
 	broker *bustest.Broker
 	conn   *bus.Conn // the test's own
+	script string    // its model's
 	// sent are the spans of all processes; a killed one's are among them, if they were over.
 	sent    *tracetest.InMemoryExporter
 	running chan struct{}
@@ -60,8 +61,8 @@ func newStage(t *testing.T) *stage {
 	t.Helper()
 	broker := bustest.Single(t)
 	s := &stage{
-		t: t, broker: broker, conn: broker.Conn(t), sent: tracetest.NewInMemoryExporter(),
-		running: make(chan struct{}, 1), let: make(chan struct{}),
+		t: t, broker: broker, conn: broker.Conn(t), script: script, sent: tracetest.NewInMemoryExporter(),
+		running: make(chan struct{}, 10), let: make(chan struct{}),
 	}
 	tool := toolrunner.Func("wait", "Waits.", func(ctx context.Context, _ struct{}, _ io.Writer) (string, error) {
 		s.running <- struct{}{}
@@ -94,7 +95,7 @@ func (s *stage) process() *Spans { return newSpans(sdktrace.WithSyncer(s.sent)) 
 // engine starts an engine. kill ends it as close to a crash as can be.
 func (s *stage) engine(name string) (kill func()) {
 	s.t.Helper()
-	parsed, err := scripted.Parse([]byte(script))
+	parsed, err := scripted.Parse([]byte(s.script))
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -111,7 +112,7 @@ func (s *stage) engine(name string) (kill func()) {
 	e, err := engine.Start(s.t.Context(), engine.Options{
 		Conn: conn, Trace: traces, Models: models, Instance: name, Jitter: func() float64 { return 0 },
 		Timing: engine.Timing{Retry: 0.01, Watch: 100 * time.Millisecond, Ring: 500 * time.Millisecond},
-		Events: drawn.Engine(), TraceParent: drawn.TraceParent(), Log: zerolog.Nop(),
+		Events: drawn.Engine(), TraceContext: drawn.TraceContext(), Log: zerolog.Nop(),
 	})
 	if err != nil {
 		s.t.Fatal(err)
@@ -144,31 +145,42 @@ func (s *stage) send(c schemas.Command) {
 	}
 }
 
-// begin creates the session and starts a task, which soon runs the tool.
-func (s *stage) begin() {
+func (s *stage) create() {
 	s.t.Helper()
 	s.send(schemas.Command{ID: "c", Type: schemas.CommandCreate, Create: &schemas.CreateBody{
 		Model: "scripted/m", ApprovalMode: schemas.ApproveAll, SystemPrompt: "A secret instruction.",
 	}})
+}
+
+// begin creates the session and starts a task, which soon runs the tool.
+func (s *stage) begin() {
+	s.t.Helper()
+	s.create()
 	s.send(schemas.Command{ID: "t1", Type: schemas.CommandTask, Task: &schemas.TaskBody{Prompt: "A secret question."}})
 	<-s.running
 }
 
-// drawn waits for the task's span and returns all spans.
-func (s *stage) drawn() tracetest.SpanStubs {
+// drawn waits for the spans of so many tasks and returns all spans.
+func (s *stage) drawn(tasks int) tracetest.SpanStubs {
 	s.t.Helper()
 	deadline := time.After(20 * time.Second)
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {
 		spans := s.sent.GetSpans()
-		if slices.ContainsFunc(spans, func(s tracetest.SpanStub) bool { return s.Name == "invoke_agent" }) {
+		ended := 0
+		for _, span := range spans {
+			if span.Name == "invoke_agent" {
+				ended++
+			}
+		}
+		if ended == tasks {
 			return spans
 		}
 		select {
 		case <-tick.C:
 		case <-deadline:
-			s.t.Fatalf("no task was drawn: %v", spans)
+			s.t.Fatalf("of %d tasks there are %v", tasks, spans)
 		}
 	}
 }
@@ -206,7 +218,7 @@ func TestTask(t *testing.T) {
 	s.engine("e1")
 	s.begin()
 	close(s.let)
-	spans := s.drawn()
+	spans := s.drawn(1)
 	want := `invoke_agent (internal) status=completed cause=done input_tokens=225 output_tokens=25 input_tokens=40 turns=2
   chat m (client) status=completed attempt=1 input_tokens=80 output_tokens=20 input_tokens=40
   execute_tool wait (internal) status=completed attempt=1
@@ -249,7 +261,7 @@ func TestTaskThatIsTakenOver(t *testing.T) {
 	taken := time.Now()
 	s.engine("e2")
 	close(s.let)
-	spans := s.drawn()
+	spans := s.drawn(1)
 	var names []string
 	for _, span := range spans {
 		names = append(names, span.Name)

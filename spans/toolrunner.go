@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 
 	"braid/toolrunner"
@@ -32,7 +31,6 @@ func (s *Spans) call(c toolrunner.EndedCall) {
 		name += " " + c.Tool
 		attributes = append(attributes, attribute.String("gen_ai.tool.name", c.Tool))
 	}
-	above := propagation.TraceContext{}.Extract(context.Background(), propagation.MapCarrier{"traceparent": c.TraceParent})
-	_, span := s.tracer.Start(above, name, trace.WithTimestamp(c.Begun), trace.WithAttributes(attributes...))
+	_, span := s.tracer.Start(remote(context.Background(), c.TraceContext), name, trace.WithTimestamp(c.Begun), trace.WithAttributes(attributes...))
 	end(span, c.Begun, c.Ended, c.StopReason, "")
 }

@@ -35,8 +35,8 @@ type EndedCall struct {
 	Tool         string
 	Begun, Ended time.Time
 	StopReason   schemas.StopReason
-	// TraceParent is what the call carries; empty if its engine draws nothing.
-	TraceParent string
+	// TraceContext is what the call carries; nowhere if its engine draws nothing.
+	schemas.TraceContext
 }
 
 // And tells both, e first.
@@ -65,7 +65,7 @@ func (r *Runner) observed(request schemas.ToolRequest, tool Tool, run func() sch
 	if r.events.Ended != nil {
 		r.events.Ended(EndedCall{
 			Session: request.Session, ToolCallID: request.ToolCallID, Attempt: request.Attempt, Tool: name,
-			Begun: begun, Ended: time.Now(), StopReason: result.StopReason, TraceParent: request.TraceParent,
+			Begun: begun, Ended: time.Now(), StopReason: result.StopReason, TraceContext: request.TraceContext,
 		})
 	}
 	return result

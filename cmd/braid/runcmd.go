@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -173,7 +174,8 @@ func (r *promptRun) run(ctx context.Context, c *client.Client, o *runOptions, ta
 	if r.session, err = o.handle(ctx, c, r.console.err); err != nil {
 		return err
 	}
-	if r.task, err = r.session.Start(ctx, *task); err != nil {
+	traced := client.Traced(os.Getenv("TRACEPARENT"), os.Getenv("TRACESTATE"))
+	if r.task, err = r.session.Start(ctx, *task, traced); err != nil {
 		return fmt.Errorf("start the task: %s%w", atField(err), err)
 	}
 	r.waiting.Store(r.task.Taken == schemas.TakenQueued)

@@ -203,7 +203,7 @@ func (s *stack) startEngine(ctx context.Context, o stackOptions, dir string, ser
 		return err
 	}
 	options.Conn, options.Trace = conn, store
-	options.Events, options.TraceParent = s.metrics.Engine().And(s.spans.Engine()), s.spans.TraceParent()
+	options.Events, options.TraceContext = s.metrics.Engine().And(s.spans.Engine()), s.spans.TraceContext()
 	e, err := engine.Start(ctx, options)
 	if err != nil {
 		return err

@@ -83,7 +83,7 @@ func serve(ctx context.Context, o cli.EngineFlags, stderr io.Writer) (err error)
 	counted.Broker("engine", conn)
 	e, err := engine.Start(ctx, engine.Options{
 		Conn: conn, Trace: store, Models: models, Prices: prices, Policy: rules, MaxSessions: o.MaxSessions,
-		Events: counted.Engine().And(drawn.Engine()), TraceParent: drawn.TraceParent(), Log: log,
+		Events: counted.Engine().And(drawn.Engine()), TraceContext: drawn.TraceContext(), Log: log,
 	})
 	if err != nil {
 		return cli.UnlessStopped(ctx, err)

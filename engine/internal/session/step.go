@@ -186,7 +186,7 @@ func (st *step) applied(e CommandReceived, message string) {
 
 // taken is the outcome of a prompt that is applied.
 func (st *step) taken(e CommandReceived, how schemas.Taken) {
-	st.answer(e, &schemas.CommandOutcome{Code: schemas.CodeApplied, Taken: how})
+	st.answer(e, &schemas.CommandOutcome{Code: schemas.CodeApplied, Taken: how, Caller: e.Command.Caller})
 }
 
 func (st *step) answer(e CommandReceived, p *schemas.CommandOutcome) {
