@@ -125,8 +125,9 @@ type Engine struct {
 	mu struct {
 		sync.Mutex
 		runners  map[schemas.SessionRef]*runner
+		routing  int // wake-ups that were taken and may begin a runner
 		draining bool
-		changed  chan struct{} // closed and renewed when a runner ends
+		changed  chan struct{} // closed and renewed when there may be more room
 	}
 }
 

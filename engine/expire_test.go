@@ -98,8 +98,10 @@ func (h *house) checkpointed(text string) {
 	})
 }
 
+// brief is a broker on which fragments expire soon. A takeover has as long from the last of the four
+// checkpoints that there are in that time: after it the next owner can't know what it misses.
 func brief(t *testing.T) *bustest.Broker {
-	return bustest.Custom(t, bus.ServerOptions{}, bus.Topology{LiveTTL: time.Second})
+	return bustest.Custom(t, bus.ServerOptions{}, bus.Topology{LiveTTL: 5 * time.Second})
 }
 
 // Fragments have expired while the engine lived, and a checkpoint holds them: the next owner closes what was open, and

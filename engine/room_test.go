@@ -54,3 +54,38 @@ func TestFullEngineStillAborts(t *testing.T) {
 		t.Errorf("the session that filled the engine: %+v, %v", claim, err)
 	}
 }
+
+// There is room for one session, and one is on its way: until it is known whether it runs here no other is
+// asked for.
+func TestRoomIsKeptForASessionOnItsWay(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, bustest.Listening(t), map[string]string{"slow": streaming})
+	e, w := h.wired("e1", withRoom(1))
+	h.stops(e)
+	claims := w.holdAnswers("$JS.API.STREAM.MSG.GET.", `braid.p.owner.`)
+	h.post(schemas.Command{ID: "create", Type: schemas.CommandCreate, Session: ref, Create: &schemas.CreateBody{Model: "shell/demo"}})
+	claims.wait()
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	if room := e.awaitRoom(ended); room != 0 {
+		t.Errorf("there is room for %d sessions more", room)
+	}
+	claims.release()
+	h.task("t", "hello")
+	h.follow(taskEnded)
+}
+
+// Room may be gone when what was asked for while there was some comes.
+func TestAFullEngineTakesNoSession(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, bustest.Single(t), map[string]string{"slow": streaming})
+	e := h.engine("e1", withRoom(1))
+	h.create("scripted/slow", schemas.ApproveAll)
+	h.task("t", "go")
+	late := stray
+	late.Session.ID = "late"
+	e.startRunner(context.Background(), late, bus.Claim{})
+	if e.runs(late.Session) {
+		t.Error("a full engine took another session")
+	}
+}

@@ -45,8 +45,13 @@ func (e *Engine) pull(running, taking context.Context, lane bus.Lane) {
 		for _, w := range wakes {
 			// Side by side, since an owner that does not answer takes a second.
 			routes <- struct{}{}
+			arrived := func() {}
+			if lane == bus.LaneRun {
+				arrived = e.keepRoom()
+			}
 			e.work.Go(func() {
 				defer func() { <-routes }()
+				defer arrived()
 				e.route(running, w)
 			})
 		}
@@ -58,7 +63,7 @@ func (e *Engine) pull(running, taking context.Context, lane bus.Lane) {
 func (e *Engine) awaitRoom(ctx context.Context) int {
 	for {
 		e.mu.Lock()
-		room, changed := e.room-len(e.mu.runners), e.mu.changed
+		room, changed := e.roomLocked(), e.mu.changed
 		e.mu.Unlock()
 		if room > 0 {
 			return room
@@ -69,6 +74,28 @@ func (e *Engine) awaitRoom(ctx context.Context) int {
 			return 0
 		}
 	}
+}
+
+// roomLocked is how many more sessions may run here. REQUIRES: e.mu is held.
+func (e *Engine) roomLocked() int { return e.room - len(e.mu.runners) - e.mu.routing }
+
+// keepRoom keeps room for one session, until done is called.
+func (e *Engine) keepRoom() (done func()) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.mu.routing++
+	return func() {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.mu.routing--
+		e.changedLocked()
+	}
+}
+
+// changedLocked tells who waits for room. REQUIRES: e.mu is held.
+func (e *Engine) changedLocked() {
+	close(e.mu.changed)
+	e.mu.changed = make(chan struct{})
 }
 
 // route takes a wake-up to whoever must see it. It never acknowledges one of a session with an
@@ -196,8 +223,9 @@ func (e *Engine) startRunner(ctx context.Context, w bus.WakeUp, claim bus.Claim)
 		}
 		return
 	}
-	// A full engine wakes no session for a decision, but an abort makes room.
-	if len(e.mu.runners) >= e.room && w.Lane == bus.LaneControl && w.Type != schemas.CommandAbort {
+	// A full engine takes no session, whatever there was room for when the wake-up was asked for; but an
+	// abort makes room.
+	if len(e.mu.runners) >= e.room && w.Type != schemas.CommandAbort {
 		e.mu.Unlock()
 		e.delay(w, nakLater)
 		return
@@ -217,8 +245,7 @@ func (e *Engine) forget(r *runner) {
 	if e.mu.runners[r.ref] == r {
 		delete(e.mu.runners, r.ref)
 	}
-	close(e.mu.changed)
-	e.mu.changed = make(chan struct{})
+	e.changedLocked()
 }
 
 // deliver answers another engine that has a wake-up for a session this one is thought to own.

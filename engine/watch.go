@@ -119,7 +119,7 @@ func (w *watcher) keepHouse(ctx context.Context) {
 func (e *Engine) hasRoom() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return len(e.mu.runners) < e.room && !e.mu.draining
+	return e.roomLocked() > 0 && !e.mu.draining
 }
 
 // ringLater rings a session that was dropped here: after a while, since what made it drop may
