@@ -12,7 +12,7 @@ func configCommand() *cobra.Command {
 	cmd.Use, cmd.Short = "config [COMMAND] [flags of the command]", "Print the settings in force, and where each comes from"
 	cmd.Long = "Prints what a command would run with, given these flags, this environment and this file: one of\n" +
 		"engine, toolrunner, gateway, dev (which is meant if none is named) and run. What it prints is a\n" +
-		"configuration file, but for secrets, which are masked, and files that are part of another.\n" +
+		"configuration file, agents, models and rules included, but for secrets, which are masked.\n" +
 		"Nothing is started, and no value is checked beyond its type."
 	cmd.Example = "  braid config gateway --config /etc/braid.yaml"
 	cmd.AddCommand(

@@ -165,8 +165,12 @@ data: d
 	if err != nil || rules.Len() != 1 {
 		t.Errorf("%v, %v", rules, err)
 	}
-	if o.Data != "d" || !strings.Contains(o.shown, "policy: {...}") || strings.Contains(o.shown, "lan") {
+	if o.Data != "d" || !strings.Contains(o.shown, "policy:  # c.yaml:10\n  rules:\n    - name: r\n      commands: [rm]\nprices:  # c.yaml:3\n") {
 		t.Errorf("%s\n%s", o.Data, o.shown)
+	}
+	again := configured(t, SectionEngine, o.shown, nil, nil)
+	if rules, err := again.Policy.Load(); err != nil || rules.Len() != 1 || again.failed != "" {
+		t.Errorf("what is shown: %v, %v, %s", rules, err, again.failed)
 	}
 	for why, c := range map[string]struct{ good, bad, says string }{
 		"a price":    {"{input: 1", "{inputs: 1", "[4:"},
@@ -184,7 +188,7 @@ data: d
 }
 
 func TestMasked(t *testing.T) {
-	o := configured(t, SectionEngine, "openai: ['a=http://h/v1?key=sk-hush']\nmodels:\n  hush: x", []string{"--nats-token=hush"}, []string{"BRAID_NATS=nats://u:hush@a:1,nats://hush@b:1"})
+	o := configured(t, SectionEngine, "openai: ['a=http://h/v1?key=sk-hush']\nmodels:\n  x: {Api-Key: hush}", []string{"--nats-token=hush"}, []string{"BRAID_NATS=nats://u:hush@a:1,nats://hush@b:1"})
 	if strings.Contains(o.shown, "hush") || !strings.Contains(o.shown, `nats-token: "***"`) || !strings.Contains(o.shown, "nats://***@a:1,nats://***@b:1") || o.failed != "" {
 		t.Errorf("%s%s", o.failed, o.shown)
 	}

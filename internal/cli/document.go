@@ -26,12 +26,25 @@ func (d *Document) Set(path string) error {
 // embed takes what stands in a configuration file. Its lines are numbered as they are there.
 func (d *Document) embed(file string, content []byte) { *d = Document{Path: file, inline: content} }
 
-// String implements [pflag.Value]. Content is not shown: there may be secrets in it.
+// String implements [pflag.Value]. Content is not shown: there may be secrets in it; but see [InForce].
 func (d *Document) String() string {
 	if d.inline != nil {
 		return "{...}"
 	}
 	return d.Path
+}
+
+// shown is the content as a member of a configuration file, without its secrets. Content that can't be read
+// is not shown: what reads it in earnest says why.
+func (d *Document) shown(name, source string) string {
+	members, err := readMembers(d.inline)
+	switch {
+	case err != nil:
+		return fmt.Sprintf("# %s:  # %s, which can't be read\n", name, source)
+	case len(members) == 0:
+		return fmt.Sprintf("%s: {}  # %s\n", name, source)
+	}
+	return fmt.Sprintf("%s:  # %s%s\n", name, source, mappingText("", members, 1))
 }
 
 // Type implements [pflag.Value].

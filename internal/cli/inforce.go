@@ -7,25 +7,35 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
+	"unicode"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
 
-// InForce prints the flags of a command as a configuration file, and where each value comes from.
-// Secrets are masked. It is called by the command's own code, when [Execute] has found the values.
+// InForce prints the flags of a command as a configuration file, and where each value comes from: values
+// first, then the documents that stand in the file. Secrets are masked. It is called by the command's own
+// code, when [Execute] has found the values.
 func InForce(cmd *cobra.Command, w io.Writer) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	var documents strings.Builder
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		d, _ := f.Value.(*Document)
 		switch {
 		case !configurable(f):
+		case d != nil && d.inline != nil:
+			documents.WriteString(d.shown(f.Name, Source(f)))
 		case f.Value.String() == "":
 			fmt.Fprintf(table, "# %s:\t# not set\n", f.Name)
 		default:
 			fmt.Fprintf(table, "%s: %s\t# %s\n", f.Name, shown(f), Source(f))
 		}
 	})
-	return table.Flush()
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	_, err := io.WriteString(w, documents.String())
+	return err
 }
 
 // shown is the value of a flag as YAML, without its secrets.
@@ -37,11 +47,7 @@ func shown(f *pflag.Flag) string {
 		}
 		return "[" + strings.Join(values, ", ") + "]"
 	}
-	text := masked(f.Name, f.Value.String())
-	if _, ok := f.Value.(*Document); ok && text == "{...}" {
-		return text
-	}
-	return quoted(text)
+	return quoted(masked(f.Name, f.Value.String()))
 }
 
 // simple is text that YAML takes for itself anywhere, and secrets what of a URL must not be shown: users,
@@ -53,11 +59,35 @@ var (
 	secretInQuery = regexp.MustCompile(`(?i)([?&#][^=&#\s]*(?:token|key|secret|pass|sig|auth)[^=&#\s]*=)[^&#\s]*`)
 )
 
+// quoted is text as YAML, in quotes if it has to be.
 func quoted(text string) string {
 	if simple.MatchString(text) && !strings.HasSuffix(text, ":") {
 		return text
 	}
-	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`, "\t", `\t`).Replace(text) + `"`
+	return inQuotes(text)
+}
+
+// inQuotes is text as YAML in quotes; nothing in it is invisible.
+func inQuotes(text string) string {
+	var b strings.Builder
+	for _, r := range text {
+		switch {
+		case r == '"' || r == '\\':
+			b.WriteRune('\\')
+			b.WriteRune(r)
+		case r == '\n':
+			b.WriteString(`\n`)
+		case r == '\t':
+			b.WriteString(`\t`)
+		case unicode.IsPrint(r):
+			b.WriteRune(r)
+		case r <= 0xffff:
+			fmt.Fprintf(&b, `\u%04x`, r)
+		default:
+			fmt.Fprintf(&b, `\U%08x`, r)
+		}
+	}
+	return `"` + b.String() + `"`
 }
 
 // mask stands for a secret.
