@@ -87,9 +87,9 @@
 //	pause   a duration such as 50ms
 //	wait    the name of a gate: go on when the test calls [Script.Release]
 //	usage   {cache_read, cache_write, output, total}: what the outcome reports
-//	fail    {message, status, status_code, retry_after, retryable}: end the request. status is
-//	        failed (the default), timeout, malformed, auth or aborted; all but auth are retryable
-//	        unless said otherwise
+//	fail    {message, status, kind, status_code, retry_after, retryable}: end the request. status is
+//	        failed (the default), timeout, malformed, auth or aborted; kind is provider (the default),
+//	        input or context; all but auth, input and context are retryable unless said otherwise
 //	cut     true: the connection ends without a word (malformed); "timeout": it falls silent
 //	hang    the name of a gate: as wait, but deaf to cancellation, as a broken provider is
 //	panic   a text: panic with it

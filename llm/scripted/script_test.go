@@ -280,6 +280,8 @@ func TestFailureRetryable(t *testing.T) {
 		"fail: {status: auth}":                   false,
 		"fail: {status: auth, retryable: true}":  true,
 		"fail: {retryable: false, message: bad}": false,
+		"fail: {kind: input, status_code: 400}":  false,
+		"fail: {kind: context}":                  false,
 		"cut: true":                              true,
 		"cut: timeout":                           true,
 	} {

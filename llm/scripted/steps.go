@@ -182,6 +182,7 @@ func (p *scriptParser) fail(n ast.Node) op {
 	retryable := (*bool)(nil)
 	p.mapping(n, "failure", fields{
 		"message": func(n ast.Node) { o.err.Message = p.text(n) },
+		"kind":    func(n ast.Node) { o.err.Kind = p.oneOf(n, llm.KindProvider, llm.KindInput, llm.KindContext) },
 		"status": func(n ast.Node) {
 			o.status = schemas.StopReason(p.oneOf(n, "failed", "timeout", "malformed", "auth", "aborted"))
 		},
@@ -189,7 +190,7 @@ func (p *scriptParser) fail(n ast.Node) op {
 		"retry_after": func(n ast.Node) { o.err.RetryAfter = p.duration(n) },
 		"retryable":   func(n ast.Node) { b := p.boolean(n); retryable = &b },
 	})
-	o.err.Retryable = o.status != schemas.StopAuth
+	o.err.Retryable = o.status != schemas.StopAuth && o.err.Kind == llm.KindProvider
 	if retryable != nil {
 		o.err.Retryable = *retryable
 	}

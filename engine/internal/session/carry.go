@@ -2,6 +2,7 @@ package session
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"braid/schemas"
@@ -93,37 +94,9 @@ func pictures(calls []*Call) (all []schemas.Message) {
 	return all
 }
 
-// beginningBytes is how much is told of a text that was part of a context which did not fit.
-const beginningBytes = 200
-
-// beginning is what is told of such a text: with all of it no prompt would fit that comes behind it.
-func beginning(text string) string {
-	if len(text) <= beginningBytes {
-		return text
-	}
-	return strings.ToValidUTF8(text[:beginningBytes], "") + "\n(The rest was left out: it did not fit.)"
-}
-
 // carryOver leaves of an unfinished turn what the next prompt's input begins with.
 func (s *State) carryOver(t *Task) {
-	var kept []schemas.Message
-	var lines []string
-	tell := func(text string) string { return text }
-	if r := t.Request; r != nil && r.Failure != nil && r.Failure.Kind == "context" {
-		tell = beginning
-	}
-	for _, m := range s.Context[s.Committed:] {
-		p, ok := m.Payload.(*schemas.Text)
-		if !ok || p.Role != schemas.RoleUser {
-			kept = append(kept, m)
-		} else if inner, ok := unblock(p); ok {
-			lines = append(lines, tell(inner))
-		} else if p.Sender == schemas.SenderHarness {
-			kept = append(kept, m)
-		} else {
-			lines = append(lines, entry("user_input", "", tell(p.Text)))
-		}
-	}
+	kept, lines := s.left(t)
 	if t.Request != nil && !t.Request.folded {
 		lines = append(lines, t.Request.entries()...)
 		kept = append(kept, pictures(t.Request.Calls)...)
@@ -135,6 +108,45 @@ func (s *State) carryOver(t *Task) {
 	text := schemas.HarnessText(block(abortedMarker, abortedIntro, append(lines, end)))
 	// Requests share the context's array.
 	s.Context = append(append(s.Context[:s.Committed:s.Committed], kept...), schemas.Message{Type: schemas.TypeModel, Payload: text})
+}
+
+// left is what nobody has answered: what stays in the context, and what is told.
+func (s *State) left(t *Task) (kept []schemas.Message, lines []string) {
+	unanswered := s.Context[s.Committed:]
+	before := carried(unanswered)
+	for i, m := range unanswered {
+		how := t.telling(i < before)
+		switch p := m.Payload.(type) {
+		case *schemas.ToolCallOutput:
+			m.Payload = how.output(p)
+			kept = append(kept, m)
+		case *schemas.Text:
+			if inner, ok := unblock(p); ok {
+				lines = append(lines, how.text(inner))
+			} else if p.Role != schemas.RoleUser || p.Sender == schemas.SenderHarness {
+				kept = append(kept, m)
+			} else {
+				lines = append(lines, entry("user_input", "", how.text(p.Text)))
+			}
+		default:
+			if how.blind == "" {
+				kept = append(kept, m)
+			} else {
+				lines = append(lines, "  "+how.blind)
+			}
+		}
+	}
+	return kept, lines
+}
+
+// carried is how many of the messages were carried over already: those up to the block that says so.
+func carried(messages []schemas.Message) int {
+	for i, m := range slices.Backward(messages) {
+		if p, ok := m.Payload.(*schemas.Text); ok && p.Sender == schemas.SenderHarness && strings.HasPrefix(p.Text, "["+abortedMarker+"]\n") {
+			return i + 1
+		}
+	}
+	return 0
 }
 
 // entries tell what the request said and what its calls came to.

@@ -105,6 +105,81 @@ func TestCarryOverKeepsPictures(t *testing.T) {
 	}
 }
 
+// unanswered is a session whose model has called two tools, one of which gave a picture, and was sent the outputs
+// together with a prompt of a picture, which steered it.
+func unanswered(t *testing.T) *play {
+	p := begun(t, schemas.ApproveAll).call("look", "{}").call("look", "{}").command(schemas.Command{Type: schemas.CommandSteer, Task: &schemas.TaskBody{
+		Input: []schemas.InputTurn{{Role: schemas.RoleUser, Content: []schemas.InputPart{{Type: schemas.KindText, Text: "see"}, {Type: schemas.KindImageURL, ImageURL: "https://a.example/b.png"}}}},
+	}})
+	p.ended(schemas.StopCompleted).output("c7-1", strings.Repeat("é", 150))
+	return p.do(ToolEnded{ToolCallID: "c7-2", Attempt: 1, Result: schemas.ToolResult{Output: "ok", Images: []string{"https://a.example/c.png"}}})
+}
+
+// failed ends the request with a failure that no other attempt follows.
+func (p *play) failed(kind string, status int) *play {
+	return p.do(ModelEnded{Request: p.request, Status: schemas.StopFailed, Failure: &schemas.ErrorInfo{Kind: kind, StatusCode: status}})
+}
+
+// kept renders the context behind the calls, without the block.
+func (p *play) kept() (out []string) {
+	for _, m := range p.s.Context[3:] {
+		switch payload := m.Payload.(type) {
+		case *schemas.ToolCallOutput:
+			out = append(out, strings.Join(append([]string{payload.Output}, payload.Images...), " + "))
+		case *schemas.ImageURL:
+			out = append(out, payload.ImageURL)
+		}
+	}
+	return out
+}
+
+// What makes one request fail for good must not make the next one fail: else no prompt could ever follow.
+func TestCarryOverOfWhatCanNotBeSent(t *testing.T) {
+	const failed = "(It failed here.)"
+	long := strings.Repeat("é", 150)
+	all := []string{long, "ok + https://a.example/c.png", "https://a.example/b.png"}
+	for name, tt := range map[string]struct {
+		play *play
+		kept []string
+		told []string
+	}{
+		"a failure of the provider's takes nothing away": {unanswered(t).ended(schemas.StopAuth), all, []string{"[user_input]see[/user_input]", failed}},
+		"nor does one of a model that is not there":      {unanswered(t).failed("input", 404), all, []string{"[user_input]see[/user_input]", failed}},
+		"nor one of the adapter's":                       {unanswered(t).failed("input", 0), all, []string{"[user_input]see[/user_input]", failed}},
+		"of a context that does not fit the beginnings stay": {
+			unanswered(t).failed("context", 0),
+			[]string{strings.Repeat("é", 100) + "\n(The rest was left out: it did not fit.)", "ok\n(A picture was left out: it did not fit.)"},
+			[]string{"[user_input]see[/user_input]", "(A picture was left out: it did not fit.)", failed},
+		},
+		"of what a provider refuses the pictures go": {
+			unanswered(t).failed("input", 400),
+			[]string{long, "ok\n(A picture was left out: the provider refused the request.)"},
+			[]string{"[user_input]see[/user_input]", "(A picture was left out: the provider refused the request.)", failed},
+		},
+		"if that is refused again the rest goes as well, but for the new prompt": {
+			unanswered(t).failed("input", 400).prompt("and now?").failed("input", 422),
+			[]string{"(This was left out: the provider refused it again.)", "(This was left out: the provider refused it again.)"},
+			[]string{"(This was left out: the provider refused it again.)", "[user_input]and now?[/user_input]", failed},
+		},
+		"what was aborted before is told no more either": {
+			begun(t, schemas.ApproveAll).say(schemas.AssistantText("a")).ended(schemas.StopCompleted).prompt("bad words").abort().ended(schemas.StopAborted).
+				prompt("good ones").failed("input", 400),
+			nil, []string{"(This was left out: the provider refused it again.)", "[user_input]good ones[/user_input]", failed},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tt.play.t = t
+			lines, _ := tt.play.told()
+			if diff := cmp.Diff(tt.told, lines); diff != "" {
+				t.Errorf("told (-want +got)\n%s", diff)
+			}
+			if diff := cmp.Diff(tt.kept, tt.play.kept()); diff != "" {
+				t.Errorf("kept (-want +got)\n%s", diff)
+			}
+		})
+	}
+}
+
 // A request that runs keeps the input it was given, whatever becomes of the context.
 func TestCarryOverLeavesInputs(t *testing.T) {
 	p := newPlay(t).create(schemas.ApproveAll).task()

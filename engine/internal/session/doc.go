@@ -19,6 +19,6 @@
 // Reading order: state.go, fold.go, event.go, step.go, then request.go and route.go (the model), approval.go,
 // policy.go and deadline.go (people), queue.go (prompts that come while a task runs), workspace.go and
 // output.go (the tools), usage.go, limits.go and loop.go (what was used, turns and budgets, repetitions),
-// end.go and carry.go (abort, the task's end, what is left of it), recover.go (taking over), and import.go,
+// end.go, carry.go and telling.go (abort, the task's end, what is left of it), recover.go (taking over), and import.go,
 // importstep.go and delete.go (how a session may begin and end besides).
 package session

@@ -55,6 +55,7 @@ func (st *step) modelMessage(e ModelMessage) {
 	case *schemas.ToolCall:
 		own := *p
 		own.ToolCallID = st.ownCallID(r, p.ToolCallID, false)
+		delete(r.ids, p.ToolCallID) // the next call under it is another one
 		m.Payload = &own
 	case *schemas.PartialText, *schemas.PartialThinking, *schemas.Text, *schemas.Thinking,
 		*schemas.InlineThinking, *schemas.InlineData:
