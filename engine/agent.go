@@ -8,9 +8,9 @@ import (
 	"braid/schemas"
 )
 
-// completeAgent gives a command that makes a session what the definition of its agent says and the
-// command does not. From then on the session has it, whatever becomes of the definition. refused says
-// why there can be no such session; err that nobody knows now.
+// completeAgent fills in, from the definition of the agent that the command names, what a command that makes
+// a session does not say itself. The session keeps it from then on, whatever becomes of the definition.
+// refused says why there can be no such session; err means that the definition can't be read now.
 func (r *runner) completeAgent(c *bus.StoredCommand) (refused *schemas.Error, err error) {
 	var name string
 	switch {

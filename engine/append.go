@@ -19,13 +19,13 @@ type appender struct {
 	results chan result
 	flying  bool
 
-	added   bus.Mark // of the newest messages
-	done    bus.Mark // stored up to here
-	ack     bus.Ack  // of the newest stored frame
-	cursor  uint64   // the last command whose outcome is in a frame that was handed out
-	cursors []markedCursor
-	waiting []waitingEffects
-	confirm *session.CallModel // a model call that waits for a fresh acknowledgement
+	added   bus.Mark           // of the newest messages in the batch, or taken from it
+	done    bus.Mark           // everything up to here is stored
+	ack     bus.Ack            // of the newest stored frame
+	cursor  uint64             // the last command whose outcome is in a frame that was handed out
+	cursors []markedCursor     // the same for messages that wait, in order
+	waiting []waitingEffects   // effects whose messages are not stored yet, in order
+	confirm *session.CallModel // a model call that waits for an acknowledgement that is fresh
 }
 
 // job is a frame to append; one without messages confirms the claim.
@@ -36,6 +36,7 @@ type job struct {
 	confirm  *session.CallModel
 }
 
+// result is what became of a job. took is the time from sending it to its acknowledgement.
 type result struct {
 	job
 	ack  bus.Ack
@@ -49,6 +50,7 @@ type markedCursor struct {
 	cursor uint64
 }
 
+// waitingEffects may be carried out once everything up to the mark is stored.
 type waitingEffects struct {
 	mark    bus.Mark
 	effects []session.Effect
@@ -70,7 +72,8 @@ func (a *appender) quiet() bool {
 	return !a.flying && a.batch.Empty() && len(a.waiting) == 0 && a.confirm == nil
 }
 
-// add queues what a step asks for. Effects without messages wait for whatever was added before.
+// add queues the messages that a step returns, and its effects behind them. Effects without messages wait
+// for whatever was added before; if all of that is stored they are carried out at once.
 func (r *runner) add(out session.Output) {
 	if len(out.Messages) > 0 {
 		mark, err := r.batch.Add(out.Messages...)
@@ -93,7 +96,8 @@ func (r *runner) add(out session.Output) {
 	r.waiting = append(r.waiting, waitingEffects{mark: r.added, effects: out.Effects})
 }
 
-// flush hands the next frame out, if none is in flight.
+// flush hands the next frame to appendFrames, if none is in flight and something waits. A model call that
+// waits for a fresh acknowledgement goes first, in a frame without messages.
 func (r *runner) flush() error {
 	if r.flying || (r.batch.Empty() && r.confirm == nil) {
 		return nil
@@ -117,7 +121,7 @@ func (r *runner) flush() error {
 	}
 }
 
-// appendFrames is the goroutine that talks to the broker for the loop.
+// appendFrames is the goroutine that appends the loop's frames, one at a time, and reports each.
 func (r *runner) appendFrames(ctx context.Context) {
 	for {
 		select {
@@ -136,9 +140,10 @@ func (r *runner) appendFrames(ctx context.Context) {
 	}
 }
 
-// stored notes an acknowledged frame and lets the effects go that waited for it.
+// stored takes the result of a job: it notes the acknowledged frame and carries out the effects that waited
+// for it. An error is that of the append, and ends the tenure.
 func (r *runner) stored(res result) error {
-	if err := r.storedOnly(res); err != nil {
+	if err := r.noteStored(res); err != nil {
 		return err
 	}
 	if res.confirm != nil {
@@ -148,7 +153,7 @@ func (r *runner) stored(res result) error {
 	return nil
 }
 
-// performStored lets the effects go whose messages are stored.
+// performStored carries out the waiting effects whose messages are stored.
 func (r *runner) performStored() {
 	for len(r.waiting) > 0 && r.waiting[0].mark <= r.done {
 		w := r.waiting[0]
@@ -157,8 +162,8 @@ func (r *runner) performStored() {
 	}
 }
 
-// storedOnly notes an acknowledged frame without any effect.
-func (r *runner) storedOnly(res result) error {
+// noteStored is stored without any effect.
+func (r *runner) noteStored(res result) error {
 	r.flying = false
 	if res.err != nil {
 		return res.err

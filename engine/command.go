@@ -10,7 +10,8 @@ import (
 	"braid/schemas"
 )
 
-// readCommands reads what the session is asked, up to reach, and takes it in order.
+// readCommands reads the session's commands up to the sequence reach, and takes them in order. An error
+// means that they can't be read now, and ends the tenure.
 func (r *runner) readCommands(reach uint64) error {
 	if reach > r.read {
 		commands, err := r.e.conn.ReadCommands(r.ctx, r.ref, max(r.read, r.state.Cursor), reach)
@@ -28,8 +29,9 @@ func (r *runner) readCommands(reach uint64) error {
 	return nil
 }
 
-// takeCommand gives one command to the core, with what only the engine knows about it. The same
-// command sent again is not applied again: it gets the outcome of the first.
+// takeCommand gives one command to the core, with what only the engine knows about it: its agent's
+// definition, and reasons to refuse it. The same command sent again is not applied again: it gets the
+// outcome of the first.
 func (r *runner) takeCommand(c bus.StoredCommand) error {
 	if c.Sequence <= r.state.Cursor {
 		return nil
@@ -58,7 +60,7 @@ func (r *runner) takeCommand(c bus.StoredCommand) error {
 	return nil
 }
 
-// refuse says why a command can't be taken that the core would take; nil if there is no reason.
+// refuse says why the engine refuses a command, whatever the core would make of it; nil if it does not.
 func (r *runner) refuse(c bus.StoredCommand) *schemas.Error {
 	if r.skip {
 		r.skip = false
@@ -76,8 +78,8 @@ func (r *runner) refuse(c bus.StoredCommand) *schemas.Error {
 	return nil
 }
 
-// refuseModels says which of a new session's models does not exist, or has no price though its session
-// may only cost so much; nil if all will do.
+// refuseModels says which of a new session's models does not exist, or has no price although the session's
+// cost is limited; nil if all will do.
 func (r *runner) refuseModels(b *schemas.CreateBody) *schemas.Error {
 	for i, model := range append([]string{b.Model}, b.FallbackModels...) {
 		if _, err := r.e.models.Open(model); err != nil {
@@ -94,8 +96,9 @@ func (r *runner) refuseModels(b *schemas.CreateBody) *schemas.Error {
 	return nil
 }
 
-// refuseImage says that the session's model does not see the pictures of a prompt: a person who sends
-// one is told at once. Pictures in earlier turns are replaced by a note when the model is asked.
+// refuseImage refuses a prompt with pictures if the session's model can't see any, so that the person who
+// sent them is told at once; nil if it can. Pictures in earlier turns are no reason: the model is given
+// a note in their place.
 func (r *runner) refuseImage(b *schemas.TaskBody) *schemas.Error {
 	meta := r.state.Meta
 	if b.PromptImage() == "" || meta == nil {
@@ -107,9 +110,9 @@ func (r *runner) refuseImage(b *schemas.TaskBody) *schemas.Error {
 	return nil // a model that is gone ends the task as it ends any
 }
 
-// outcomeOf finds the outcome a command id was given before, whenever that was: what the trace
-// may not know yet was seen while the log was folded, or given by this owner. When the trace
-// can't say, nothing can be taken: the command might have been applied.
+// outcomeOf finds the outcome that a command id was given before, however long ago: in the trace, or, if
+// the trace may not have it yet, among those that were seen while the log was folded or that this owner
+// has given. An error means that nobody knows: the command might have been applied, so it can't be taken.
 func (r *runner) outcomeOf(id string) (schemas.Outcome, bool, error) {
 	if o, ok := r.outcomes[id]; ok {
 		return o, true, nil
@@ -121,7 +124,7 @@ func (r *runner) outcomeOf(id string) (schemas.Outcome, bool, error) {
 	return o, found, nil
 }
 
-// asError is the error as a person gets it.
+// asError is the error as a person gets it; one that is not a *[schemas.Error] is internal.
 func asError(err error) *schemas.Error {
 	if known, ok := errors.AsType[*schemas.Error](err); ok {
 		return known

@@ -8,11 +8,11 @@ import (
 	"braid/engine/internal/session"
 )
 
-// clearBound is how long removing a deadline is tried. One that stays is refused when it comes.
+// clearBound is how long the broker is asked to forget a deadline. One that comes all the same is refused.
 const clearBound = 5 * time.Second
 
-// keepDeadline carries out what the core says of deadlines, one after the other: a deadline that is
-// removed before it was stored would stay. The session is not let go of before all are stored.
+// keepDeadline carries out a SetDeadline or ClearDeadline, behind those that are under way: a deadline that
+// was removed before it is stored would stay. The session is not let go of before all are done.
 func (r *runner) keepDeadline(e session.Effect) {
 	r.deadlines = append(r.deadlines, e)
 	if len(r.deadlines) == 1 {
@@ -20,7 +20,7 @@ func (r *runner) keepDeadline(e session.Effect) {
 	}
 }
 
-// nextDeadline carries out the first of the deadlines, then those that have come up meanwhile.
+// nextDeadline carries out the first of r.deadlines on a goroutine of the tenure, then those behind it.
 func (r *runner) nextDeadline() {
 	e := r.deadlines[0]
 	r.spawn(func(ctx context.Context) {
@@ -41,7 +41,7 @@ func (r *runner) nextDeadline() {
 	})
 }
 
-// tellDeadline tells the broker.
+// tellDeadline has the broker store a deadline, or forget one. Only the first can fail.
 func (r *runner) tellDeadline(ctx context.Context, e session.Effect) error {
 	switch e := e.(type) {
 	case session.SetDeadline:

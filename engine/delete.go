@@ -8,8 +8,8 @@ import (
 	"braid/schemas"
 )
 
-// deleteSession deletes the session whose last word is stored. If it does not come to its end, the
-// session's running key stays: whoever is rung for it goes on, see [Engine.routeDeleted].
+// deleteSession removes everything of a session whose session_deleted is stored. If it is interrupted the
+// session's running key stays, and whichever engine is rung for it goes on, see [Engine.routeDeleted].
 func (r *runner) deleteSession() error {
 	if err := r.e.conn.DeleteSession(r.ctx, r.ref, r.e.instance); err != nil {
 		return fmt.Errorf("delete the session: %w", err)
@@ -18,8 +18,8 @@ func (r *runner) deleteSession() error {
 	return errDeleted
 }
 
-// routeDeleted answers for a session that is no more. A ring, or a repeated delete, may be for one of
-// which something is left.
+// routeDeleted answers a command on a deleted session. A ring or a repeated delete may come because the
+// deletion was interrupted, so it is completed first.
 func (e *Engine) routeDeleted(ctx context.Context, w bus.WakeUp) {
 	if w.Type == schemas.CommandWake || w.Type == schemas.CommandDelete {
 		if err := e.conn.DeleteSession(ctx, w.Session, e.instance); err != nil {

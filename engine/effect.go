@@ -16,8 +16,9 @@ type modelCall struct {
 	cancel  context.CancelFunc
 }
 
-// perform carries out effects whose messages are stored. ack is that of the frame that stored
-// them.
+// perform carries out effects whose messages are stored; ack is that of the newest stored frame. A model
+// call besides needs that acknowledgement to be fresh: if it is not, the call waits for a frame that
+// confirms the claim.
 func (r *runner) perform(effects []session.Effect, ack bus.Ack) {
 	for _, effect := range effects {
 		switch e := effect.(type) {
@@ -66,8 +67,8 @@ func (r *runner) answer(o schemas.Outcome, ack bus.Ack) {
 	r.acknowledgeLater()
 }
 
-// reply is best effort: who hears nothing asks. The outcome is stored, so what was kept of the command
-// outside of it is not needed any more.
+// reply sends a command's outcome to its sender. It is best effort: a sender that hears nothing asks. The
+// outcome is stored, so a body that was kept outside of the command is not needed any more.
 func (r *runner) reply(c bus.StoredCommand, o schemas.Outcome) {
 	if c.KeptOutside() {
 		r.spawn(func(ctx context.Context) { r.e.conn.DropBody(ctx, c) })
@@ -109,7 +110,7 @@ func (r *runner) acknowledgeLater() {
 	})
 }
 
-// listTools takes the session's snapshot of what toolrunners offer.
+// listTools reports what tools toolrunners offer now; it tries until they can be listed.
 func (r *runner) listTools(ctx context.Context) {
 	for {
 		tools, conflicts, err := r.e.conn.Tools(ctx, r.ref.Project, r.e.beat)
@@ -157,8 +158,8 @@ func (r *runner) startModel(e session.CallModel) {
 	})
 }
 
-// openModel opens a model for the session. One without a price here is none for a session that may only
-// cost so much.
+// openModel opens a model for the session. It fails for a model that this engine has no price of, if the
+// session's cost is limited.
 func (r *runner) openModel(name string) (llm.Model, error) {
 	model, err := r.e.models.Open(name)
 	if err != nil {
@@ -176,8 +177,8 @@ func (r *runner) request(model string, input []schemas.Message) llm.Request {
 	return llm.Request{Session: r.ref, Model: name, System: r.state.Meta.SystemPrompt, Tools: r.state.ToolList, Input: input}
 }
 
-// lostUsage estimates what the request used that the owner before has left open. Whether it had gone
-// out is not known, but it may have.
+// lostUsage estimates what the request used that the owner before has left open; zero if none is open. That
+// request may never have been sent, but nobody knows, and costs must not be forgotten.
 func (r *runner) lostUsage() schemas.TokenCounts {
 	input, said, open := r.state.OpenRequest()
 	if !open {
@@ -191,7 +192,8 @@ func (r *runner) lostUsage() schemas.TokenCounts {
 	return r.e.prices.priced(name, llm.EstimateUsage(request, said))
 }
 
-// callModel makes the call and reports its end, with what it cost by the price of the model's name.
+// callModel makes the call, streams what the model says to the loop, and reports the end with what the call
+// used and cost. name is the model's "provider/model", by which it is priced.
 func (r *runner) callModel(ctx context.Context, model llm.Model, name string, request llm.Request, id uint64) {
 	var said []schemas.Message
 	outcome := model.Stream(ctx, request, func(m schemas.Message) error {
@@ -221,8 +223,8 @@ func (r *runner) callModel(ctx context.Context, model llm.Model, name string, re
 	}
 }
 
-// stopModel cancels the model call, which then reports its end. One that never left is reported here,
-// and has used nothing.
+// stopModel cancels the model call, which then reports its end. The end of a call that was never made is
+// reported here: it has used nothing.
 func (r *runner) stopModel(request uint64) {
 	if r.model.cancel == nil || r.model.request != request {
 		r.spawn(func(context.Context) { r.report(session.ModelEnded{Request: request, Status: schemas.StopAborted}) })
@@ -239,7 +241,7 @@ func (r *runner) dropModel() {
 	}
 }
 
-// waitRetry reports when the delay is over. The timer ends with the tenure.
+// waitRetry reports when the delay is over, unless the tenure ends before.
 func (r *runner) waitRetry(e session.WaitRetry) {
 	r.spawn(func(ctx context.Context) {
 		pause(ctx, time.Duration(float64(e.Delay)*r.e.timing.Retry))

@@ -21,29 +21,31 @@ import (
 
 // Options says what an engine works with.
 type Options struct {
-	// Conn is the broker, Trace the engine's own store, Models what sessions may run on.
+	// Conn is the broker, Trace the engine's own store, Models what sessions may run on. All are
+	// required, and stay the caller's to close once the engine has stopped.
 	Conn   *bus.Conn
 	Trace  *trace.Store
 	Models *llm.Catalog
-	// Prices are what these cost; one without a price costs nothing that anybody counts.
+	// Prices are what the models cost. What a model without a price costs is not counted.
 	Prices Prices
 	// Instance names the engine; it must be new at each start. Default: random.
 	Instance string
 	// MaxSessions is how many sessions may be in motion here at once; default 1024.
 	MaxSessions int
-	// Policy judges tool calls before anybody is asked; nil has no rules.
+	// Policy judges tool calls before anybody is asked; nil: there are no rules.
 	Policy *policy.Policy
-	// Jitter spreads retries: it returns numbers from 0 up to 1, and is called by many goroutines.
-	// Default: random ones.
+	// Jitter spreads retries and sweeps: it returns numbers from 0 up to 1, and is called by many
+	// goroutines. Default: random ones.
 	Jitter func() float64
 	// Events are told what becomes of sessions.
 	Events Events
-	// TraceContext, if set, says what calls of a task carry to their toolrunners, for these to draw them
-	// as parts of it. Many goroutines call it.
+	// TraceContext, if set, returns the trace context that the tool calls of a task carry to their
+	// toolrunners, so that these can draw them as parts of the task. Many goroutines call it.
 	TraceContext func(TaskOf) schemas.TraceContext
 	// Timing overrides waits; the zero value is right for everything but tests.
 	Timing Timing
-	Log    zerolog.Logger
+	// Log gets what operators should know; message content only at debug level.
+	Log zerolog.Logger
 }
 
 // Timing holds the engine's waits. Zero fields mean the defaults.
@@ -64,13 +66,11 @@ type Timing struct {
 	Ring time.Duration
 	// Watch is how often the liveness of others is looked at; default 500 ms.
 	Watch time.Duration
-	// Stuck is how long a session's loop may take to come round; default 5 s.
-	Stuck time.Duration
 	// Sweep is how often blobs are looked for that nothing refers to, on average; default 1 h.
 	Sweep time.Duration
 	// Orphan is how old such a blob must be to be removed; default 24 h.
 	Orphan time.Duration
-	// Retry is the part of an announced wait for a retry that is really waited; default 1.
+	// Retry is the share of an announced wait for a retry that is really waited; default 1, all of it.
 	Retry float64
 }
 
@@ -88,7 +88,6 @@ func (t Timing) withDefaults() Timing {
 	set(&t.Mark, 5*time.Second)
 	set(&t.Ring, 3*time.Second)
 	set(&t.Watch, 500*time.Millisecond)
-	set(&t.Stuck, 5*time.Second)
 	set(&t.Sweep, time.Hour)
 	set(&t.Orphan, 24*time.Hour)
 	if t.Retry <= 0 {
@@ -108,7 +107,7 @@ type Engine struct {
 	policy   *policy.Policy
 	log      zerolog.Logger
 	instance string
-	room     int
+	room     int // how many sessions may be in motion here
 	jitter   func() float64
 	events   Events
 	above    func(TaskOf) schemas.TraceContext
@@ -136,8 +135,8 @@ var (
 	errKilled  = errors.New("the engine was killed")
 )
 
-// Start brings up an engine: from when it returns sessions run. The context bounds starting
-// only; [Engine.Stop] ends the engine.
+// Start brings up an engine; when it returns, the engine takes sessions. The context bounds starting
+// only: the engine has goroutines of its own, which [Engine.Stop] ends and waits for.
 func Start(ctx context.Context, o Options) (*Engine, error) {
 	if o.Instance == "" {
 		o.Instance = newInstance()
@@ -193,14 +192,12 @@ func (e *Engine) serve() error {
 	return nil
 }
 
+// close ends the engine's services on the bus.
 func (e *Engine) close() {
 	for _, stop := range e.closers {
 		stop()
 	}
 }
-
-// Instance is the engine's name.
-func (e *Engine) Instance() string { return e.instance }
 
 // Stop hands every session over and ends the engine: no more work is taken, each session appends
 // what it has, is released, and rings for another engine. When ctx ends first, what is left is
@@ -257,6 +254,7 @@ func (e *Engine) awaitRunners(ctx context.Context) error {
 	}
 }
 
+// newInstance is a name that no engine has had before.
 func newInstance() string {
 	var b [6]byte
 	rand.Read(b[:])

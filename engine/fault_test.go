@@ -188,7 +188,7 @@ func TestFencedWhileLoading(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.tenure = newTenure(ctx, ref, claimed.owner)
-	defer r.helper.Wait()
+	defer r.helpers.Wait()
 	defer r.cancel(errTenureEnded)
 	if _, err := h.conn.Claim(ctx, ref, bus.ClaimRequest{Instance: "other", After: claimed.owner.Claim()}); err != nil {
 		t.Fatal(err)
@@ -235,7 +235,7 @@ func TestStuckGoesByTheMonotonicClock(t *testing.T) {
 // A hand-over leaves effects to the next owner, but for answers: what is stored is so.
 func TestHandOverKeepsAnswers(t *testing.T) {
 	answer := session.Answer{Outcome: schemas.Outcome{CommandID: "k"}}
-	got := answers([]waitingEffects{
+	got := answersOnly([]waitingEffects{
 		{mark: 1, effects: []session.Effect{session.ListTools{}}},
 		{mark: 2, effects: []session.Effect{session.StopModel{}, answer}},
 	})

@@ -6,8 +6,9 @@ import (
 	"braid/schemas"
 )
 
-// ledger reads a session's messages in their order and tells what they amount to. An owner reads what
-// it finds without telling, and so knows when that began which ends under it.
+// ledger reads a session's messages in order and tells what they amount to: requests, tasks and commands
+// that came to an end. A new owner first has it read the log without telling anybody, so that it knows
+// when a task began that ends under this owner.
 type ledger struct {
 	ref      schemas.SessionRef
 	imported schemas.Imported
@@ -23,7 +24,7 @@ func newLedger(ref schemas.SessionRef) ledger {
 	return ledger{ref: ref, callers: map[string]schemas.TraceContext{}}
 }
 
-// read takes the session's next message. What it means is told to events.
+// read takes the session's next message, and tells events what ended with it.
 func (l *ledger) read(m schemas.Message, events Events) {
 	if l.imported.Take(m, schemas.ViewRecorded) || len(m.Origin) > 0 {
 		return
@@ -67,11 +68,12 @@ func tell[T any](f func(T), what T) {
 	}
 }
 
+// settle notes what the session was created with.
 func (l *ledger) settle(meta *schemas.SessionMeta) {
 	l.agent, l.model = meta.Agent, meta.Provider+"/"+meta.ModelID
 }
 
-// said notes when a task begins, and when its model begins to speak.
+// said notes when a task begins, which is when its prompt is stored, and when its model begins to speak.
 func (l *ledger) said(m schemas.Message) {
 	switch {
 	case m.Type != schemas.TypeModel:
@@ -102,7 +104,7 @@ func (l *ledger) takeCaller(id string) schemas.TraceContext {
 	return caller
 }
 
-// fromModel reports whether the model said it.
+// fromModel reports whether a payload holds words of the model, or part of a call that it makes.
 func fromModel(p schemas.Payload) bool {
 	switch p := p.(type) {
 	case *schemas.PartialText, *schemas.PartialThinking, *schemas.PartialToolCall,

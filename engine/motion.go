@@ -7,7 +7,7 @@ type Motion struct {
 	Running, Waiting, Idle int
 }
 
-// The states of a runner's session.
+// What the session of a runner does, as [Motion] counts it.
 const (
 	motionRunning int32 = iota // also while it is being claimed
 	motionWaiting
@@ -35,7 +35,7 @@ func (e *Engine) Motion() Motion {
 // MaxSessions is how many sessions may be in motion here at once.
 func (e *Engine) MaxSessions() int { return e.room }
 
-// noteMotion says what the session does, for whoever counts.
+// noteMotion notes what the session does now, for [Engine.Motion], which any goroutine may call.
 func (r *runner) noteMotion() {
 	switch {
 	case r.state.AtRest():

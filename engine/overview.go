@@ -14,7 +14,7 @@ import (
 
 // This file answers what is asked of a project as a whole.
 
-// filterOf reads which sessions are wanted.
+// filterOf reads which sessions a question wants. An error names the argument that makes no sense.
 func filterOf(args bus.SessionsArgs) (f trace.Filter, err error) {
 	f = trace.Filter{State: trace.State(args.State), Agent: args.Agent, Model: args.Model, TaskStatus: args.TaskStatus, Made: true}
 	switch f.State {
@@ -29,13 +29,14 @@ func filterOf(args bus.SessionsArgs) (f trace.Filter, err error) {
 			return f, &schemas.Error{Code: schemas.CodeInvalid, Field: "task_status", Message: fmt.Sprintf("task_status is none of %v", schemas.StopReasons())}
 		}
 	}
-	if f.CreatedSince, err = instant("created_since", args.CreatedSince); err == nil {
-		f.CreatedUntil, err = instant("created_until", args.CreatedUntil)
+	if f.CreatedSince, err = parseTime("created_since", args.CreatedSince); err == nil {
+		f.CreatedUntil, err = parseTime("created_until", args.CreatedUntil)
 	}
 	return f, err
 }
 
-func instant(field, text string) (time.Time, error) {
+// parseTime reads an argument that is an RFC 3339 time; an empty one is the zero time.
+func parseTime(field, text string) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
 	}
@@ -46,19 +47,19 @@ func instant(field, text string) (time.Time, error) {
 	return t, nil
 }
 
-// maxUsageRows bounds an answer.
+// maxUsageRows is how many rows an answer about usage may have: a row a day and model.
 const maxUsageRows = 20_000
 
-// answerUsage says what a project used, or a session if the question names one.
+// answerUsage answers what a project used, or one session if the question names one.
 func (e *Engine) answerUsage(ctx context.Context, q bus.Query) (any, error) {
 	var args bus.UsageArgs
 	if err := q.DecodeArgs(&args); err != nil {
 		return nil, err
 	}
 	var from trace.Day
-	to, err := day("to", args.To)
+	to, err := parseDay("to", args.To)
 	if err == nil && args.From != "" {
-		from, err = day("from", args.From)
+		from, err = parseDay("from", args.From)
 	}
 	if err != nil {
 		return nil, err
@@ -82,7 +83,8 @@ func (e *Engine) answerUsage(ctx context.Context, q bus.Query) (any, error) {
 	return table, nil
 }
 
-func day(field, text string) (trace.Day, error) {
+// parseDay reads an argument that is a day in UTC.
+func parseDay(field, text string) (trace.Day, error) {
 	d, err := trace.ParseDay(text)
 	if err != nil {
 		return d, &schemas.Error{Code: schemas.CodeInvalid, Field: field, Message: field + " must be a day such as 2006-01-02"}

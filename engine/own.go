@@ -14,8 +14,8 @@ import (
 	"braid/schemas"
 )
 
-// This file is a tenure, the time in which this engine owns a session: claim, fold the log, take the
-// session up where it was left, run it, let it go.
+// This file is the course of a tenure, the time in which this engine owns a session: claim the session,
+// fold its log, take it up where it was left, run it, and let it go.
 
 // maxTakeovers is how many owners in a row may be lost without getting anything done before the
 // session's task is given up, and the command that waits is skipped: one of them kills engines.
@@ -33,7 +33,7 @@ func (r *runner) own(ctx context.Context) (err error) {
 	defer func() {
 		r.cancel(errTenureEnded)
 		r.desk.close()
-		r.helper.Wait()
+		r.helpers.Wait()
 	}()
 	if err := r.load(); err != nil {
 		return fmt.Errorf("load: %w", err)
@@ -56,14 +56,16 @@ func (r *runner) own(ctx context.Context) (err error) {
 	return err
 }
 
-// claimed is a fresh claim and the one it replaced.
+// claimed is a fresh claim and the one it replaced. takeovers counts the owners in a row that were lost
+// without getting anything done.
 type claimed struct {
 	owner     *bus.Owner
 	before    bus.Claim
 	takeovers int
 }
 
-// takeClaim takes the session by compare-and-set on the last claim seen.
+// takeClaim takes the session by compare-and-set on the last claim seen. It fails with
+// [bus.ErrClaimLost] if another claim came first.
 func (r *runner) takeClaim(ctx context.Context) (claimed, error) {
 	if r.released {
 		claim, _, err := r.e.conn.LastClaim(ctx, r.ref)
@@ -93,9 +95,9 @@ func (r *runner) takeClaim(ctx context.Context) (claimed, error) {
 	return claimed{owner: owner, before: before, takeovers: takeovers}, nil
 }
 
-// achieved reports whether the owner of a claim got anything done: a recorded message other than
-// those by which it closed what it had found, or output of a tool, which its successor goes on behind.
-// What a model was saying is not: it says it all again. A stale answer errs on the side of no.
+// achieved reports whether the owner of a claim got anything done: whether a message of substance stands
+// behind the claim. A replica that lags may hide one; then the owner counts as lost once too often, and
+// it takes several to give a task up.
 func (r *runner) achieved(ctx context.Context, claim bus.Claim) (bool, error) {
 	for f, err := range r.e.conn.ReadFrames(ctx, r.ref, claim.Sequence, 0, bus.LogAndLive) {
 		if err != nil {
@@ -108,6 +110,9 @@ func (r *runner) achieved(ctx context.Context, claim bus.Claim) (bool, error) {
 	return false, nil
 }
 
+// substance reports whether a message shows that its owner got something done: it is recorded and does not
+// merely close what that owner had found open, or it is output of a tool, behind which the next owner
+// goes on. Fragments of a model are no progress: the model says it all again.
 func substance(m schemas.Message) bool {
 	switch p := m.Payload.(type) {
 	case *schemas.OwnerChanged, *schemas.Checkpoint, *schemas.RequestBegin, *schemas.TokenUsage:
@@ -141,8 +146,9 @@ func newTenure(ctx context.Context, ref schemas.SessionRef, owner *bus.Owner) *t
 	return t
 }
 
-// load says that the session is in motion here, and folds its log up to its true ends, both at
-// once.
+// load stores the key that says the session is in motion here, and folds the log up to its true ends,
+// both at once. Once the key is stored the session is found should this engine be lost, so its commands
+// may be acknowledged.
 func (r *runner) load() error {
 	g, ctx := errgroup.WithContext(r.ctx)
 	g.Go(func() (err error) {
@@ -212,13 +218,15 @@ func (r *runner) fold(ctx context.Context) error {
 	return nil
 }
 
-// replay takes a message that was in the log before.
+// replay folds a message that was in the log before this tenure. Nobody is told of it again.
 func (r *runner) replay(m schemas.Message) {
 	r.state.Apply(m)
 	r.ledger.read(m, Events{})
 }
 
-// foldTrace folds the trace's messages before the last quiet point, and returns its sequence.
+// foldTrace folds the trace's messages that stand before the last quiet point, and returns that point's
+// sequence: from there on frames are read from the stream. It holds back what may be behind the
+// last one, since which one is the last shows only at the end.
 func (r *runner) foldTrace(ctx context.Context) (point uint64, err error) {
 	var open []schemas.Entry // since the last quiet point
 	_, err = r.e.store.Load(ctx, r.ref, func(e schemas.Entry) error {
@@ -237,7 +245,8 @@ func (r *runner) foldTrace(ctx context.Context) (point uint64, err error) {
 	return point, err
 }
 
-// begin takes the loaded session up where it was left.
+// begin takes the loaded session up where it was left: it tells the core of the takeover, has it give up a
+// task that owner after owner was lost with, and reads the commands that rang.
 func (r *runner) begin(c claimed) error {
 	r.state.Own(r.owner.Fence())
 	r.cursor = r.state.Cursor
@@ -260,8 +269,8 @@ func (r *runner) begin(c claimed) error {
 	return err
 }
 
-// letGo ends a tenure that has nothing to do. What is read before the release is taken; what
-// comes after it is found by reading once more.
+// letGo releases a session that has nothing to do, and returns why. A command that is stored before the
+// release is taken instead; one that comes behind it is found by reading once more.
 func (r *runner) letGo(why error) error {
 	commands, err := r.e.conn.ReadCommands(r.ctx, r.ref, max(r.read, r.state.Cursor), 0)
 	if err != nil {
@@ -277,9 +286,7 @@ func (r *runner) letGo(why error) error {
 	if err := r.release(); err != nil {
 		return err
 	}
-	if err := r.e.conn.ClearRunning(r.ctx, r.e.instance, r.ref, r.running); err != nil {
-		r.log.Warn().Err(err).Msg("the session's running key was left behind")
-	}
+	r.clearRunning()
 	late, err := r.e.conn.ReadCommands(r.ctx, r.ref, max(r.read, r.state.Cursor), 0)
 	if err == nil && len(late) > 0 {
 		// Its wake-up rings as well; this only saves the wait.
@@ -298,9 +305,17 @@ func (r *runner) release() error {
 	return nil
 }
 
-// answers are the waiting effects that tell people the outcome of what they asked for. It stands
-// whoever owns the session.
-func answers(waiting []waitingEffects) (kept []waitingEffects) {
+// clearRunning removes the key that says the session is in motion here. One that stays is found by this
+// engine's own housekeeping, see [watcher.keepHouse].
+func (r *runner) clearRunning() {
+	if err := r.e.conn.ClearRunning(r.ctx, r.e.instance, r.ref, r.running); err != nil {
+		r.log.Warn().Err(err).Msg("the session's running key was left behind")
+	}
+}
+
+// answersOnly leaves of the waiting effects those that tell people the outcome of what they asked for: an
+// outcome stands whoever owns the session by then.
+func answersOnly(waiting []waitingEffects) (kept []waitingEffects) {
 	for _, w := range waiting {
 		only := waitingEffects{mark: w.mark}
 		for _, e := range w.effects {
@@ -315,18 +330,18 @@ func answers(waiting []waitingEffects) (kept []waitingEffects) {
 	return kept
 }
 
-// depart hands the session over: what was appended is stored, the claim released, and another
-// engine rung for.
+// depart hands the session over: it waits until all that was appended is stored, releases the claim, and
+// rings for another engine unless the session is at rest. It returns errLeaving if all went well.
 func (r *runner) depart() error {
 	r.dropModel()
-	r.waiting, r.confirm = answers(r.waiting), nil // other effects are the next owner's
+	r.waiting, r.confirm = answersOnly(r.waiting), nil // other effects are the next owner's
 	for !r.quiet() {
 		if err := r.flush(); err != nil {
 			return err
 		}
 		select {
 		case result := <-r.results:
-			if err := r.storedOnly(result); err != nil {
+			if err := r.noteStored(result); err != nil {
 				return err
 			}
 			r.performStored()
@@ -343,8 +358,6 @@ func (r *runner) depart() error {
 		}
 		return errLeaving
 	}
-	if err := r.e.conn.ClearRunning(r.ctx, r.e.instance, r.ref, r.running); err != nil {
-		r.log.Warn().Err(err).Msg("the session's running key was left behind")
-	}
+	r.clearRunning()
 	return errLeaving
 }

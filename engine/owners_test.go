@@ -193,7 +193,7 @@ func TestLateAnswerStartsNoModel(t *testing.T) {
 			late.release()
 			if want == 0 {
 				h.eventually("the old owner goes on", func() bool { return !e.runs(ref) })
-				r.helper.Wait()
+				r.helpers.Wait()
 			} else {
 				h.follow(taskEnded)
 			}

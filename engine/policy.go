@@ -6,7 +6,7 @@ import (
 	"braid/schemas"
 )
 
-// rules gives the core the engine's policy for the calls of one session; nil if there is none.
+// rules is the engine's policy for the tool calls of one session, as the core takes it; nil if there is none.
 func rules(p *policy.Policy, ref schemas.SessionRef) session.Policy {
 	if p == nil {
 		return nil

@@ -24,12 +24,13 @@ type projector struct {
 
 	mu struct {
 		sync.Mutex
-		applied []uint64      // by shard
-		changed chan struct{} // closed and renewed when one moves
+		applied []uint64      // by shard: the sequence up to which the trace has the stream
+		changed chan struct{} // closed and renewed when one of them moves
 	}
 }
 
-// newProjector checks the trace against the broker before anything is read from it.
+// newProjector checks, shard by shard, that the trace belongs to this broker's streams, before anything is
+// read from it; what does not is dropped.
 func newProjector(ctx context.Context, conn *bus.Conn, store *trace.Store, log zerolog.Logger) (*projector, error) {
 	p := &projector{conn: conn, store: store, log: log}
 	p.mu.applied = make([]uint64, conn.Shards())
@@ -64,7 +65,7 @@ func (p *projector) verify(ctx context.Context, shard int) (trace.Mark, error) {
 	return trace.Mark{}, p.store.Reset(shard)
 }
 
-// run projects all shards until ctx ends.
+// run projects all shards, each on a goroutine that it waits for, until ctx ends.
 func (p *projector) run(ctx context.Context) {
 	var wg sync.WaitGroup
 	for shard := range p.conn.Shards() {
@@ -94,7 +95,7 @@ func (p *projector) project(ctx context.Context, shard int) {
 	}
 }
 
-// apply writes one fetch of records as one batch.
+// apply writes the records of one fetch to the trace as one batch.
 func (p *projector) apply(ctx context.Context, shard int, records []bus.LogRecord) error {
 	if len(records) == 0 {
 		return nil
@@ -120,7 +121,7 @@ func (p *projector) apply(ctx context.Context, shard int, records []bus.LogRecor
 	return nil
 }
 
-// moved notes how far a shard is, and tells who waits for it.
+// moved notes up to where the trace has a shard's stream, and wakes whoever waits for that.
 func (p *projector) moved(shard int, sequence uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -129,6 +130,7 @@ func (p *projector) moved(shard int, sequence uint64) {
 	p.mu.changed = make(chan struct{})
 }
 
+// traceFrame is a frame as the trace keeps it.
 func traceFrame(shard int, f bus.Frame) trace.Frame {
 	return trace.Frame{
 		Shard: shard, Epoch: f.Header.Epoch, Session: f.Session, Sequence: f.Sequence,
@@ -137,6 +139,7 @@ func traceFrame(shard int, f bus.Frame) trace.Frame {
 	}
 }
 
+// at is the sequence up to which the trace has a shard's stream.
 func (p *projector) at(shard int) uint64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()

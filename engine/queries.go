@@ -12,14 +12,17 @@ import (
 
 // This file answers questions about sessions from the trace, once it has seen what the asker has.
 
-// Bounds of answers: pages, so that an answer fits one message.
+// An answer is a page, so that it fits one broker message: of messages, of their bytes as JSON, or of
+// sessions.
 const (
 	pageMessages = 500
 	pageBytes    = 512 << 10
 	pageSessions = 500
-	// catchUp is how long a question waits for the trace to have seen what the asker has.
-	catchUp = 5 * time.Second
 )
+
+// catchUp is how long answering a question may take, the wait included for the trace to have seen what
+// the asker has.
+const catchUp = 5 * time.Second
 
 // answer answers one question about sessions from this engine's trace.
 func (e *Engine) answer(ctx context.Context, q bus.Query) (any, error) {
@@ -167,7 +170,7 @@ func (e *Engine) info(s trace.SessionInfo) bus.SessionInfo {
 	return out
 }
 
-// beginning is what lists show of a text: its first characters.
+// beginning is what lists show of a text: about its first 120 bytes, cut between characters.
 func beginning(text string) string {
 	const most = 120
 	for i := range text {
@@ -223,7 +226,7 @@ func (e *Engine) answerExport(ctx context.Context, q bus.Query) (any, error) {
 	return bus.ExportPage{Lines: lines.String(), Next: page.Next, More: page.More}, nil
 }
 
-// page reads a page of a session's messages.
+// page reads a page of a session's messages after a position; limit 0 means as many as a page holds.
 func (e *Engine) page(ctx context.Context, q bus.Query, after schemas.Position, limit int) (trace.Page, error) {
 	if _, err := e.session(q); err != nil {
 		return trace.Page{}, err

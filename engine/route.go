@@ -9,10 +9,10 @@ import (
 	"braid/schemas"
 )
 
-// Delays of wake-ups that nobody can take now.
+// How long a wake-up that nobody can take now is given back for. Other tries that failed wait as long.
 const (
 	nakSoon  = 100 * time.Millisecond // the owner is letting go, or the claim was just lost
-	nakLater = time.Second            // the owner does not answer, or there is no room
+	nakLater = time.Second            // the owner does not answer, there is no room, or the broker is away
 )
 
 // pullMost is how many wake-ups are taken at once, routesMost how many of a lane find their way
@@ -25,7 +25,7 @@ const (
 // pull takes wake-ups of a lane until taking ends. Those that start work are taken only while
 // there is room for another session.
 func (e *Engine) pull(running, taking context.Context, lane bus.Lane) {
-	// Each lane has its own: an abort waits for nobody who asks an owner that does not answer.
+	// Each lane has its own bound, so that an abort never waits behind prompts whose owner does not answer.
 	routes := make(chan struct{}, routesMost)
 	for taking.Err() == nil {
 		most := pullMost
@@ -43,7 +43,7 @@ func (e *Engine) pull(running, taking context.Context, lane bus.Lane) {
 			continue
 		}
 		for _, w := range wakes {
-			// Side by side, since an owner that does not answer takes a second.
+			// Several at once: an owner that does not answer costs a second.
 			routes <- struct{}{}
 			arrived := func() {}
 			if lane == bus.LaneRun {
@@ -173,7 +173,8 @@ func (e *Engine) routeUnclaimed(ctx context.Context, w bus.WakeUp) {
 	e.refuse(ctx, w, schemas.Errorf(schemas.CodeUnknownSession, "there is no session %s", w.Session.ID))
 }
 
-// refuse answers the command that rang, on a session that has no log to record it in.
+// refuse answers the command that rang with a refusal, for a session that has no log to record one in, and
+// acknowledges the wake-up.
 func (e *Engine) refuse(ctx context.Context, w bus.WakeUp, reason *schemas.Error) {
 	commands, err := e.conn.ReadCommands(ctx, w.Session, w.Sequence-1, w.Sequence)
 	if err != nil {
@@ -193,8 +194,8 @@ func (e *Engine) refuse(ctx context.Context, w bus.WakeUp, reason *schemas.Error
 	}
 }
 
-// dropOutside removes what is kept outside of a command that is refused without a record. What stays a
-// sweep removes.
+// dropOutside removes the blobs of a command that is refused without a record: its body and the trace it
+// imports. A blob that stays behind is removed by a sweep.
 func (e *Engine) dropOutside(ctx context.Context, c bus.StoredCommand) {
 	if c.KeptOutside() {
 		e.conn.DropBody(ctx, c)
@@ -207,8 +208,9 @@ func (e *Engine) dropOutside(ctx context.Context, c bus.StoredCommand) {
 	}
 }
 
-// startRunner makes this engine the session's owner, or hands the wake-up to the runner that
-// another one started just now.
+// startRunner starts a runner that claims the session over the given claim, the last one seen, unless
+// another wake-up has just started one: that one gets this wake-up. If there is no room, or the engine
+// is draining, the wake-up is given back.
 func (e *Engine) startRunner(ctx context.Context, w bus.WakeUp, claim bus.Claim) {
 	e.mu.Lock()
 	if e.mu.draining {
@@ -238,7 +240,7 @@ func (e *Engine) startRunner(ctx context.Context, w bus.WakeUp, claim bus.Claim)
 	e.work.Go(func() { r.run(ctx) })
 }
 
-// forget takes an ended runner off the list.
+// forget takes an ended runner off the list, and wakes whoever waits for room or for the last to end.
 func (e *Engine) forget(r *runner) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -248,7 +250,8 @@ func (e *Engine) forget(r *runner) {
 	e.changedLocked()
 }
 
-// deliver answers another engine that has a wake-up for a session this one is thought to own.
+// deliver answers another engine that has a wake-up for a session this one is thought to own. It never
+// blocks.
 func (e *Engine) deliver(w bus.WakeUp) bus.DeliverAnswer {
 	e.mu.Lock()
 	draining, r := e.mu.draining, e.mu.runners[w.Session]
@@ -262,13 +265,14 @@ func (e *Engine) deliver(w bus.WakeUp) bus.DeliverAnswer {
 	return bus.DeliverNotMine
 }
 
+// delay gives a wake-up back to the broker, for some engine to get it after d.
 func (e *Engine) delay(w bus.WakeUp, d time.Duration) {
 	if err := e.conn.Nak(w, d); err != nil {
 		e.log.Debug().Err(err).Msg("return a wake-up")
 	}
 }
 
-// pause waits for d or ctx.
+// pause waits for d, or until ctx ends.
 func pause(ctx context.Context, d time.Duration) {
 	t := time.NewTimer(d)
 	defer t.Stop()

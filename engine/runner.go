@@ -26,9 +26,9 @@ type runner struct {
 
 	bell   chan struct{} // rings when mu.wakes grew
 	leave  chan struct{} // closed to hand the session over
-	born   time.Time     // carries the monotonic clock that round is read on
-	round  atomic.Int64  // when the loop last came round, nanoseconds after born
-	motion atomic.Int32  // what the session does, see [Motion]
+	born   time.Time     // when the runner was made, by the monotonic clock
+	round  atomic.Int64  // when the loop last came round, in nanoseconds after born
+	motion atomic.Int32  // what the session does, one of motionRunning, motionWaiting and motionIdle
 
 	mu struct {
 		sync.Mutex
@@ -37,22 +37,24 @@ type runner struct {
 		leaving bool
 	}
 
-	claim    bus.Claim // the last one seen
-	released bool      // it was replaced by our own release
-	abandon  context.CancelCauseFunc
+	claim    bus.Claim               // the session's last one, as far as this engine has seen
+	released bool                    // our own release has replaced it
+	abandon  context.CancelCauseFunc // ends the tenure at once, without letting go of the session
 	*tenure
 }
 
-// tenure is one stretch of ownership: from a claim to letting go of it.
+// tenure is one stretch of ownership: from a claim to letting go of it. A runner has one after the
+// other, since commands may come while it lets go. All its fields are the loop's, except where a
+// comment says otherwise.
 type tenure struct {
 	owner   *bus.Owner
 	state   *session.State
 	ledger  ledger // of what is stored
 	running uint64 // revision of the RUNNING key
 
-	ctx    context.Context //nolint:containedctx // the tenure's own life, not a caller's
-	cancel context.CancelCauseFunc
-	helper sync.WaitGroup // goroutines that work for the tenure
+	ctx     context.Context //nolint:containedctx // the tenure's own life, not a caller's
+	cancel  context.CancelCauseFunc
+	helpers sync.WaitGroup // goroutines that work for the tenure, see [runner.spawn]
 
 	appender
 	urgent chan func()        // run by the loop: timers, ends; never held back
@@ -62,20 +64,20 @@ type tenure struct {
 	outcomes map[string]schemas.Outcome   // given or found lately, by command id
 	wakes    []bus.WakeUp                 // to acknowledge once what they rang for is stored
 	read     uint64                       // commands are read up to here
-	skip     bool                         // the next command is one that engines did not survive
+	skip     bool                         // refuse the next command: engines did not survive it
 	model    modelCall
 	calls    map[string]*toolCall
 	desk     *toolDesk
 
 	stopReading context.CancelFunc // the trace that is being imported
 
-	deadlines []session.Effect // that the broker is being told, in order
+	deadlines []session.Effect // deadlines that the broker is still to be told of, in order
 
-	began    time.Time // when the claim was there
+	began    time.Time // when the claim was acknowledged
 	appended time.Time // when the last frame was stored
 	marked   time.Time // when the end was last marked on the feed
-	idle     time.Time // since when there is nothing to do; zero while there is
-	saved    time.Time // when the last checkpoint was written, or something was opened
+	idle     time.Time // since when there is nothing to do; zero while there is something
+	saved    time.Time // when the last checkpoint was due, or since when something is open; zero if nothing is
 }
 
 // Reasons for which a tenure ends.
@@ -125,19 +127,21 @@ func (r *runner) handOver() {
 	}
 }
 
+// touch notes that the loop came round, or that loading the session made progress.
 func (r *runner) touch() { r.round.Store(int64(time.Since(r.born))) }
 
-// stuck reports that the loop has not come round for d. A wall clock that is set forward must not
-// make all loops of an engine look stuck at once.
+// stuck reports that the loop has not come round for d. It goes by the monotonic clock: a wall clock
+// that is set forward must not make all loops of an engine look stuck at once.
 func (r *runner) stuck(d time.Duration) bool {
 	return time.Since(r.born)-time.Duration(r.round.Load()) > d
 }
 
-// run owns the session until there is nothing left to do for it. A session that could not be let
-// go of is rung: its commands are acknowledged, so nothing else would wake it.
+// run owns the session until there is nothing left to do for it. If the session could not be let go
+// of in order, run rings for it: commands that are acknowledged ring no more, so without that nobody
+// would take the session up.
 func (r *runner) run(ctx context.Context) {
 	err := r.ownSafely(ctx)
-	for (errors.Is(err, errAtRest) || errors.Is(err, errSuspended)) && r.more() {
+	for (errors.Is(err, errAtRest) || errors.Is(err, errSuspended)) && r.wokenMeanwhile() {
 		err = r.ownSafely(ctx)
 	}
 	r.close()
@@ -172,9 +176,9 @@ func (r *runner) panicked(p any) error {
 	return fmt.Errorf("%w: %v", errPanicked, p)
 }
 
-// more reports whether a wake-up came while the session was let go. If not, the runner is closed
-// under the same lock, so that none slips in between.
-func (r *runner) more() bool {
+// wokenMeanwhile reports whether a wake-up came while the session was let go. If none did it closes the
+// runner, under the same lock, so that no wake-up slips in between.
+func (r *runner) wokenMeanwhile() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.mu.wakes) > 0 && !r.mu.leaving {
@@ -184,7 +188,7 @@ func (r *runner) more() bool {
 	return false
 }
 
-// close takes no more wake-ups and returns those that nobody saw.
+// close takes no more wake-ups, and gives those that the loop never saw back to the broker.
 func (r *runner) close() {
 	r.mu.Lock()
 	r.mu.closed = true
@@ -210,7 +214,7 @@ func (r *runner) takeWakes() (reach uint64) {
 
 // loop drives the session until the tenure ends, and says why.
 func (r *runner) loop() error {
-	tick := time.NewTicker(r.e.tick())
+	tick := time.NewTicker(r.e.tickEvery())
 	defer tick.Stop()
 	for {
 		r.touch()
@@ -240,27 +244,28 @@ func (r *runner) loop() error {
 		case event := <-stream:
 			r.step(event)
 		case <-tick.C:
-			if err := r.tickTock(); err != nil {
+			if err := r.onTick(); err != nil {
 				return err
 			}
 		}
 	}
 }
 
-// tick is how often a loop looks at its clocks.
-func (e *Engine) tick() time.Duration {
+// tickEvery is how often a loop looks whether something is due: often enough for the shortest wait.
+func (e *Engine) tickEvery() time.Duration {
 	return max(min(e.timing.Tail, e.timing.Rest, e.timing.Suspend)/2, 5*time.Millisecond)
 }
 
-// step takes one event through the core.
+// step takes one event through the core, and queues what the core asks for.
 func (r *runner) step(event session.Event) {
 	r.add(r.state.Step(time.Now(), event))
 }
 
-// tickTock does what is due by the clock.
-func (r *runner) tickTock() error {
+// onTick does what is due by the clock: mark the end of the stream, write a checkpoint, let go of a
+// session that has had nothing to do for a while. It returns why the tenure ends, if it does.
+func (r *runner) onTick() error {
 	now := time.Now()
-	r.mark(now)
+	r.markEnd(now)
 	if r.state.Busy() {
 		if r.saved.IsZero() {
 			r.saved = now
@@ -287,20 +292,22 @@ func (r *runner) tickTock() error {
 	return nil
 }
 
-// settled reports that nothing is on its way to the log, and nothing runs.
+// settled reports that nothing is on its way to the log, and that nothing runs whose end the session
+// waits for, but perhaps a person.
 func (r *runner) settled() bool {
 	return r.quiet() && len(r.calls) == 0 && len(r.deadlines) == 0 && (r.state.AtRest() || r.state.Suspendable())
 }
 
-// mark tells watchers where the session ends, so that they notice if its last frame did not
-// reach them: when it has gone quiet, and from time to time. While a frame is in flight the owner
-// belongs to the goroutine that appends it, and the end is about to be another one.
-func (r *runner) mark(now time.Time) {
+// markEnd tells watchers where the session's stream ends, so that they notice if its last frame did not
+// reach them: once when the session has gone quiet, and from time to time. While a frame is in flight
+// it does nothing: r.owner then belongs to the goroutine that appends the frame, and the end is about
+// to be another one.
+func (r *runner) markEnd(now time.Time) {
 	if r.flying {
 		return
 	}
-	quiet := now.Sub(r.appended) >= r.e.timing.Tail && r.marked.Before(r.appended)
-	if !quiet && now.Sub(r.marked) < r.e.timing.Mark {
+	wentQuiet := now.Sub(r.appended) >= r.e.timing.Tail && r.marked.Before(r.appended)
+	if !wentQuiet && now.Sub(r.marked) < r.e.timing.Mark {
 		return
 	}
 	r.marked = now
@@ -312,9 +319,9 @@ func (r *runner) mark(now time.Time) {
 	}
 }
 
-// stillMine re-reads the claim of a session that has appended nothing for a while: another's is
-// proof that this engine was taken for lost. It gives up before the next one is due, or they
-// would pile up while the broker is away.
+// stillMine reads the claim of a session that has appended nothing for a while, and ends the tenure if
+// it is another's: that proves that this engine was taken for lost. It gives up before the next one
+// is due, or they would pile up while the broker is away.
 func (r *runner) stillMine(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, r.e.timing.Mark)
 	defer cancel()
@@ -324,10 +331,11 @@ func (r *runner) stillMine(ctx context.Context) {
 	}
 }
 
-// spawn runs f on a goroutine that the tenure waits for. A panic there ends the tenure.
+// spawn runs f on a goroutine of the tenure, whose context f gets: the tenure ends that context and then
+// waits for f. A panic in f ends the tenure, not the engine.
 func (r *runner) spawn(f func(context.Context)) {
 	t := r.tenure
-	t.helper.Go(func() {
+	t.helpers.Go(func() {
 		defer func() {
 			if p := recover(); p != nil {
 				t.cancel(r.panicked(p))
@@ -337,7 +345,8 @@ func (r *runner) spawn(f func(context.Context)) {
 	})
 }
 
-// onLoop has the loop run f, unless the tenure ends before.
+// onLoop has the loop run f, and waits until the loop has room for it. If the tenure ends first f is
+// never run.
 func (t *tenure) onLoop(f func()) {
 	select {
 	case t.urgent <- f:
@@ -345,5 +354,5 @@ func (t *tenure) onLoop(f func()) {
 	}
 }
 
-// report sends an event to the loop, ahead of what is streamed.
+// report has the loop take an event through the core, ahead of what the model and the tools stream.
 func (r *runner) report(event session.Event) { r.onLoop(func() { r.step(event) }) }

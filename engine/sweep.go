@@ -10,9 +10,9 @@ import (
 // blobsAPass is how many blobs one pass looks at; the next one goes on behind them.
 const blobsAPass = 1000
 
-// sweep removes, pass by pass, blobs that nothing refers to: of frames, commands and imports whose
-// sender was lost before it had sent them. Every engine does, each when its time comes; what one has
-// removed the others do not find.
+// sweep removes, pass by pass until ctx ends, blobs that nothing refers to: those of frames, commands and
+// imports whose sender was lost between storing the blob and sending what refers to it. Every engine
+// sweeps, each at its own time; they do not disturb one another.
 func (e *Engine) sweep(ctx context.Context) {
 	for after := ""; ; {
 		pause(ctx, e.untilSweep())
@@ -23,13 +23,14 @@ func (e *Engine) sweep(ctx context.Context) {
 	}
 }
 
-// untilSweep spreads the passes of engines that were started at once.
+// untilSweep is the pause before the next pass: from half to one and a half Timing.Sweep, so that engines
+// that were started at the same time do not sweep at the same time.
 func (e *Engine) untilSweep() time.Duration {
 	return e.timing.Sweep/2 + time.Duration(e.jitter()*float64(e.timing.Sweep))
 }
 
-// sweepPass looks at some blobs behind the one of a name, for no longer than until the next pass,
-// and returns behind which that goes on.
+// sweepPass looks at blobsAPass blobs, those that follow the one named after, and returns the name after
+// which the next pass goes on; empty: at the first.
 func (e *Engine) sweepPass(ctx context.Context, after string) (next string) {
 	attempt, cancel := context.WithTimeout(ctx, e.timing.Sweep)
 	defer cancel()

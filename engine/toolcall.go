@@ -34,7 +34,7 @@ type toolCall struct {
 	stood      time.Duration          // how long ago the record was stored that this owner found
 }
 
-// startTool follows a call whose decision is stored.
+// startTool follows a call that is allowed, once the decision is stored, on a goroutine of its own.
 func (r *runner) startTool(e session.StartTool) {
 	if r.calls[e.Call.ToolCallID] != nil {
 		return
@@ -50,14 +50,16 @@ func (r *runner) startTool(e session.StartTool) {
 	r.spawn(c.run)
 }
 
-// cancelTool ends a call, bounded in time.
+// cancelTool has a call come to its end soon: withdrawn if it has not started, else cancelled, and after
+// Timing.CancelBound without an answer ended by this owner.
 func (r *runner) cancelTool(id string) {
 	if c := r.calls[id]; c != nil {
 		c.cancelOnce.Do(func() { close(c.cancel) })
 	}
 }
 
-// resendPause keeps a burst of fragments behind a hole from asking once each.
+// resendPause is the least time between two requests for a call's output: each fragment of a burst that
+// follows a hole would otherwise ask for the same again.
 const resendPause = 100 * time.Millisecond
 
 // resend asks a call's toolrunner for its output from an offset on.
@@ -78,7 +80,7 @@ func (r *runner) resend(e session.ResendOutput) {
 	})
 }
 
-// resendAll asks for whatever may have been lost.
+// resendAll asks the toolrunners of all running calls for the output behind what is merged.
 func (r *runner) resendAll() {
 	for id, c := range r.calls {
 		attempt, offset := r.state.Merged(id)
@@ -133,7 +135,7 @@ func (c *toolCall) ended(rec schemas.ToolRecord) {
 	})
 }
 
-// open finds the call's last record, or writes its first.
+// open listens to toolrunners, then finds the call's last record, or writes its first.
 func (c *toolCall) open(ctx context.Context) (schemas.ToolRecord, error) {
 	for {
 		err := c.r.desk.ready()
@@ -178,8 +180,8 @@ func (c *toolCall) age(ctx context.Context, rec schemas.ToolRecord) time.Duratio
 	return max(claim.Time.Sub(rec.Stored)+time.Since(c.r.began), 0)
 }
 
-// remains is what is left of a bound for the record that was found, and at least the given time;
-// the next record has its whole bound.
+// remains is what is left of a bound, at least least: of the record that this owner found, some of it may
+// have passed. It counts that once; the records that follow have their whole bound.
 func (c *toolCall) remains(bound, least time.Duration) time.Duration {
 	left := max(bound-c.stood, min(bound, least))
 	c.stood = 0

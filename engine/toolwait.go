@@ -78,8 +78,8 @@ func (w *wait) next(ctx context.Context) (happening, schemas.ToolRecord, error) 
 	}
 }
 
-// requeueGrace is how long a call at least waits that an owner found queued: it may never have
-// been in the queue before.
+// requeueGrace is the least time that a call gets to be started, when an owner finds it queued and its time
+// in the queue nearly over: the owner before may have been lost before it had put the call in the queue.
 const requeueGrace = 2 * time.Second
 
 // awaitStart queues the call and waits until a toolrunner has started it. Otherwise it is
@@ -131,7 +131,8 @@ func abortedBeforeStart() schemas.ToolResult {
 	return schemas.ToolResult{Output: "[aborted before it started]", Appends: true, StopReason: schemas.StopAborted}
 }
 
-// withdraw settles a call that has not started; it is refused if one has come first.
+// withdraw settles a call that has not started. If a toolrunner has started it meanwhile, that record stands
+// and is returned instead.
 func (c *toolCall) withdraw(ctx context.Context, rec schemas.ToolRecord, result schemas.ToolResult) (schemas.ToolRecord, error) {
 	return c.write(ctx, rec.Sequence, schemas.ToolRecord{State: schemas.RecordWithdrawn, Attempt: rec.Attempt, Result: &result})
 }
@@ -146,6 +147,7 @@ func (c *toolCall) unqueueable(ctx context.Context, rec schemas.ToolRecord, caus
 	})
 }
 
+// request is what toolrunners are sent; rec is the record that says the call is queued.
 func (c *toolCall) request(rec schemas.ToolRecord) schemas.ToolRequest {
 	def := c.start.Definition
 	return schemas.ToolRequest{
@@ -205,8 +207,8 @@ func (c *toolCall) askCancel(toolrunner string) {
 	})
 }
 
-// maxToolAttempts is how often a call is started that may run more than once: what one toolrunner
-// after the other is lost with does not get better.
+// maxToolAttempts is how often a call is started that may run more than once: a call that toolrunner after
+// toolrunner is lost with may be what kills them.
 const maxToolAttempts = 3
 
 // lost settles a call whose toolrunner is gone: again if it may run twice, else as failed with

@@ -12,6 +12,9 @@ import (
 // nobody remembers.
 const housekeeping = 30 * time.Second
 
+// stuckAfter is how long a session's loop may take to come round.
+const stuckAfter = 5 * time.Second
+
 // watch looks after sessions that nobody looks after: those of engines that are gone, and our
 // own whose loop has died. It only rings; the wake-up finds its way like any other, and whoever
 // takes it judges the owner once more.
@@ -29,11 +32,12 @@ func (e *Engine) watch(ctx context.Context) {
 	}
 }
 
+// watcher is the memory of [Engine.watch], whose goroutine it belongs to.
 type watcher struct {
 	e      *Engine
 	rung   map[schemas.SessionRef]time.Time // when each session was last rung
-	seen   map[string]bool                  // instances that were there, or left keys
-	buried map[string]bool                  // gone, and nothing left to do for them
+	seen   map[string]bool                  // instances that were alive, or left running keys, since the last housekeeping
+	buried map[string]bool                  // those of them that are gone and left nothing to do
 	kept   time.Time                        // last housekeeping
 }
 
@@ -41,6 +45,7 @@ func newWatcher(e *Engine) *watcher {
 	return &watcher{e: e, rung: map[schemas.SessionRef]time.Time{}, seen: map[string]bool{}, buried: map[string]bool{}}
 }
 
+// look gives up this engine's own loops that are stuck, then rings the sessions of engines that are gone.
 func (w *watcher) look(ctx context.Context) {
 	w.e.abandonStuck(ctx)
 	if !w.e.beat.Healthy() {
@@ -75,7 +80,8 @@ func (w *watcher) look(ctx context.Context) {
 	}
 }
 
-// ring wakes sessions, each at most once in a while, as long as there is room for them.
+// ring wakes the sessions of running keys, each at most once in Timing.Ring, as long as there is room for
+// them here.
 func (w *watcher) ring(ctx context.Context, keys []bus.RunningKey) {
 	now := time.Now()
 	for _, k := range keys {
@@ -90,8 +96,9 @@ func (w *watcher) ring(ctx context.Context, keys []bus.RunningKey) {
 	}
 }
 
-// keepHouse rings our own sessions that no loop runs, and has all instances that left keys looked
-// at: of those that were gone before this engine came the keys may be the only sign.
+// keepHouse rings this engine's own sessions that no loop runs, and notes all instances that have running
+// keys, so that look judges them: keys may be the only trace of an engine that was gone before this
+// one started.
 func (w *watcher) keepHouse(ctx context.Context) {
 	clear(w.buried)
 	clear(w.seen)
@@ -116,6 +123,7 @@ func (w *watcher) keepHouse(ctx context.Context) {
 	w.ring(ctx, orphans)
 }
 
+// hasRoom reports whether another session may be in motion here.
 func (e *Engine) hasRoom() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -133,6 +141,7 @@ func (e *Engine) ringLater(ctx context.Context, ref schemas.SessionRef) {
 	}
 }
 
+// runs reports whether a runner of this engine has the session.
 func (e *Engine) runs(ref schemas.SessionRef) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -148,7 +157,7 @@ func (e *Engine) abandonStuck(ctx context.Context) {
 	e.mu.Lock()
 	var stuck []*runner
 	for _, r := range e.mu.runners {
-		if r.stuck(e.timing.Stuck) {
+		if r.stuck(stuckAfter) {
 			stuck = append(stuck, r)
 		}
 	}
