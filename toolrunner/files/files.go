@@ -45,6 +45,9 @@ const (
 	sniffed = 8 << 10
 )
 
+// quoting is what the tools that show names say of those that need quotes.
+const quoting = `A name with odd characters is in quotes, with escapes ("a\nb"): give it back so, to any of these tools.`
+
 // Tools are all of the tools: read_file, write_file, edit_file, list_files and search_files.
 func Tools(o Options) []toolrunner.Tool {
 	return []toolrunner.Tool{
@@ -54,10 +57,10 @@ func Tools(o Options) []toolrunner.Tool {
 			"Missing directories are made.", maxText>>20), write),
 		tool(o, EditName, "Replaces text in a file of the workspace. old_text must occur in it exactly as given, blanks and line "+
 			"ends included, and only once unless all is set.", edit),
-		tool(o, ListName, fmt.Sprintf("Lists files and directories of the workspace, at most %d. Directories end in /, and .git is "+
-			"left out below the first level.", maxListed), list, toolrunner.ReadOnly, toolrunner.RetrySafe),
+		tool(o, ListName, fmt.Sprintf("Lists files and directories of the workspace, at most %d, one a line. Directories end in /, links in @, and "+
+			".git is left out below the first level. "+quoting, maxListed), list, toolrunner.ReadOnly, toolrunner.RetrySafe),
 		tool(o, SearchName, fmt.Sprintf("Searches the text files of the workspace for a regular expression (RE2), line by line. "+
-			"Shows path:line:text, at most %d matches. Binary files and .git are skipped.", maxMatches),
+			"Shows path:line:text, at most %d matches. Binary files and .git are skipped. "+quoting, maxMatches),
 			search, toolrunner.ReadOnly, toolrunner.RetrySafe),
 	}
 }

@@ -46,7 +46,7 @@ func read(ctx context.Context, w *workspace, in readArguments, out io.Writer) (_
 		return "", explain(name, err)
 	}
 	if l.line < first || l.ended() {
-		return "", refuse("%s has only %d lines", name, l.line-1)
+		return "", refuse("%s has only %d lines", spelled(name), l.line-1)
 	}
 	text, err := l.take(ctx, in.Lines)
 	if err != nil {

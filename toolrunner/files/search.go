@@ -68,7 +68,8 @@ func (s *searcher) file(name string) error {
 		if len(line) > maxLine {
 			line = append(wholeRunes(line[:maxLine:maxLine]), "..."...)
 		}
-		if _, err := fmt.Fprintf(s.out, "%s:%d:%s\n", name, number, line); err != nil {
+		line = bytes.ReplaceAll(line, []byte("\r"), []byte(`\r`)) // or the output would end the line there
+		if _, err := fmt.Fprintf(s.out, "%s:%d:%s\n", spelled(name), number, line); err != nil {
 			return errors.Join(errEnough, err) // the call is over
 		}
 	}

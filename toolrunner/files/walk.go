@@ -26,7 +26,7 @@ func list(ctx context.Context, w *workspace, in listArguments, out io.Writer) (s
 			return errEnough
 		}
 		listed++
-		_, err := fmt.Fprintln(out, name+suffix(entry))
+		_, err := fmt.Fprintln(out, spelled(name)+suffix(entry))
 		return err
 	})
 	if err == nil && listed == 0 && note == "" {

@@ -9,8 +9,10 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
+	"unicode"
 	"unicode/utf8"
 
 	"braid/schemas"
@@ -40,8 +42,26 @@ func openWorkspace(base, name string) (*workspace, error) {
 	return w, nil
 }
 
-// name is what the model calls a file as the workspace calls it: relative, clean, with slashes.
+// spelled is a name as it is shown: in quotes, as Go writes strings, if what is around it could not be told
+// from it, or something in it could not be seen: it stays on its line, and can be given to any tool.
+func spelled(name string) string {
+	odd := func(r rune) bool { return !unicode.IsPrint(r) || r == ':' }
+	if !utf8.ValidString(name) || strings.ContainsFunc(name, odd) || strings.Trim(name, " @") != name || strings.HasPrefix(name, `"`) || strings.HasPrefix(name, "[") {
+		return strconv.Quote(name)
+	}
+	return name
+}
+
+// name is what the model calls a file as the workspace calls it: relative, clean, with slashes. It may be
+// in quotes, as [spelled] shows it.
 func (w *workspace) name(given string) (string, error) {
+	if strings.HasPrefix(given, `"`) {
+		unquoted, err := strconv.Unquote(given)
+		if err != nil {
+			return "", refuse("%s begins with a quote, but is no path in quotes as list_files has them", spelled(given))
+		}
+		given = unquoted
+	}
 	if strings.IndexByte(given, 0) >= 0 {
 		return "", refuse("a path holds a NUL character")
 	}
@@ -52,11 +72,11 @@ func (w *workspace) name(given string) (string, error) {
 				return filepath.ToSlash(rel), nil
 			}
 		}
-		return "", refuse("%s is outside the workspace, which is %s", given, w.dirs[0])
+		return "", refuse("%s is outside the workspace, which is %s", spelled(given), w.dirs[0])
 	}
 	clean := filepath.Clean(local)
 	if !filepath.IsLocal(clean) {
-		return "", refuse("%s is outside the workspace", given)
+		return "", refuse("%s is outside the workspace", spelled(given))
 	}
 	return filepath.ToSlash(clean), nil
 }
@@ -67,9 +87,9 @@ func explain(name string, err error) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, fs.ErrNotExist):
-		return schemas.Errorf(schemas.CodeNotFound, "there is no %s in the workspace", name)
+		return schemas.Errorf(schemas.CodeNotFound, "there is no %s in the workspace", spelled(name))
 	case strings.Contains(err.Error(), "path escapes from parent"): // package os has no error for it to be known by
-		return refuse("%s leads out of the workspace", name)
+		return refuse("%s leads out of the workspace", spelled(name))
 	}
 	if known, ok := errors.AsType[*schemas.Error](err); ok {
 		return known
@@ -77,7 +97,7 @@ func explain(name string, err error) error {
 	if inner, ok := errors.AsType[*fs.PathError](err); ok {
 		err = inner.Err
 	}
-	return fmt.Errorf("%s: %w", name, err)
+	return fmt.Errorf("%s: %w", spelled(name), err)
 }
 
 // open opens a regular file to read it, and waits for no device or pipe.
@@ -99,9 +119,9 @@ func (w *workspace) open(name string) (*os.File, fs.FileInfo, error) {
 func regular(name string, info fs.FileInfo) error {
 	switch {
 	case info.IsDir():
-		return refuse("%s is a directory", name)
+		return refuse("%s is a directory", spelled(name))
 	case !info.Mode().IsRegular():
-		return refuse("%s is not a regular file", name)
+		return refuse("%s is not a regular file", spelled(name))
 	}
 	return nil
 }
@@ -118,7 +138,7 @@ func (w *workspace) text(name string) (text []byte, info fs.FileInfo, err error)
 	case err != nil:
 		return nil, nil, explain(name, err)
 	case len(text) > maxText:
-		return nil, nil, refuse("%s has %d bytes; at most %d can be taken", name, info.Size(), maxText)
+		return nil, nil, refuse("%s has %d bytes; at most %d can be taken", spelled(name), info.Size(), maxText)
 	case binary(text) || !utf8.Valid(text):
 		return nil, nil, binaryError(name, info.Size())
 	}
@@ -131,7 +151,7 @@ func binary(text []byte) bool {
 }
 
 func binaryError(name string, size int64) error {
-	return refuse("%s is binary, or not UTF-8 (%d bytes): the file tools take text only", name, size)
+	return refuse("%s is binary, or not UTF-8 (%d bytes): the file tools take text only", spelled(name), size)
 }
 
 // target is the file that a name stands for once links are followed, for whoever puts another in its
@@ -153,10 +173,10 @@ func (w *workspace) target(name string) (string, error) {
 			return "", explain(name, err)
 		}
 		if filepath.IsAbs(to) {
-			return "", refuse("%s leads out of the workspace: it is a link with an absolute path", name)
+			return "", refuse("%s leads out of the workspace: it is a link with an absolute path", spelled(name))
 		}
 		dir, _ := path.Split(at)
 		at = dir + filepath.ToSlash(to)
 	}
-	return "", refuse("%s is a link that leads nowhere", name)
+	return "", refuse("%s is a link that leads nowhere", spelled(name))
 }

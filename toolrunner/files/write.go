@@ -48,7 +48,7 @@ func write(_ context.Context, w *workspace, in writeArguments, _ io.Writer) (str
 	if old == nil {
 		what = "created"
 	}
-	return fmt.Sprintf("%s %s (%d bytes)", what, name, len(in.Content)), nil
+	return fmt.Sprintf("%s %s (%d bytes)", what, spelled(name), len(in.Content)), nil
 }
 
 // existing describes the regular file at a place; nil if there is none.
@@ -134,18 +134,18 @@ func edit(_ context.Context, w *workspace, in editArguments, _ io.Writer) (strin
 	at := occurrences(text, from)
 	switch {
 	case len(at) == 0:
-		return "", refuse("old_text does not occur in %s; it must be given exactly, blanks and line ends included%s", name, nearby(text, from))
+		return "", refuse("old_text does not occur in %s; it must be given exactly, blanks and line ends included%s", spelled(name), nearby(text, from))
 	case len(at) > 1 && !in.All:
-		return "", refuse("old_text occurs %d times in %s, at lines %s; give more of the text around it, or set all", len(at), name, some(at))
+		return "", refuse("old_text occurs %d times in %s, at lines %s; give more of the text around it, or set all", len(at), spelled(name), some(at))
 	}
 	text = bytes.ReplaceAll(text, from, to)
 	if len(text) > maxText {
-		return "", refuse("%s would have %d bytes; at most %d can be written", name, len(text), maxText)
+		return "", refuse("%s would have %d bytes; at most %d can be written", spelled(name), len(text), maxText)
 	}
 	if err := w.replace(target, text, old); err != nil {
 		return "", explain(name, err)
 	}
-	return fmt.Sprintf("replaced %d in %s, at line %s", len(at), name, some(at)), nil
+	return fmt.Sprintf("replaced %d in %s, at line %s", len(at), spelled(name), some(at)), nil
 }
 
 // onlyCRLF reports that every line of a text ends in "\r\n".
