@@ -62,6 +62,11 @@ func TestRefusals(t *testing.T) {
 
 		{"a form", "POST", tasks, "prompt=x", []edit{header("Content-Type", "application/x-www-form-urlencoded")}, 415, codeMediaType, ""},
 		{"no type", "POST", tasks, `{"prompt":"x"}`, []edit{header("Content-Type", "")}, 415, codeMediaType, ""},
+		{"two types", "POST", tasks, `{"prompt":"x"}`, []edit{func(r *http.Request) { r.Header["Content-Type"] = []string{"application/json", "text/plain"} }}, 415, codeMediaType, ""},
+		{"another character set", "POST", tasks, `{"prompt":"x"}`, []edit{header("Content-Type", "application/json; charset=latin1")}, 415, codeMediaType, ""},
+		{"another one, of a trace", "POST", sessions + "/import", "", []edit{header("Content-Type", "application/jsonl; charset=utf-16")}, 415, codeMediaType, ""},
+		{"a compressed body", "POST", tasks, `{"prompt":"x"}`, []edit{header("Content-Encoding", "gzip")}, 415, codeMediaType, ""},
+		{"a compressed trace", "POST", sessions + "/import", "", []edit{header("Content-Type", "application/jsonl"), header("Content-Encoding", "br")}, 415, codeMediaType, ""},
 		{"no body", "POST", tasks, "", nil, 415, codeMediaType, ""},
 		{"no JSON", "POST", tasks, "{", nil, 400, schemas.CodeInvalid, ""},
 		{"two documents", "POST", tasks, `{"prompt":"x"} {}`, nil, 400, schemas.CodeInvalid, ""},
@@ -138,6 +143,14 @@ func TestRefusals(t *testing.T) {
 				t.Error("no Allow")
 			}
 		})
+	}
+}
+
+// Names of character sets are the same in any case, and one of the first half of UTF-8 is UTF-8.
+func TestMediaTypesThatAreTaken(t *testing.T) {
+	w := newWorld(t)
+	for _, given := range []string{"application/json", "Application/JSON", `application/json; charset="UTF-8"`, "application/json;charset=us-ascii", "application/json; odd=x"} {
+		w.must(201, "POST", "/v1/sessions", `{"model":"shell/demo"}`, header("Content-Type", given), header("Content-Encoding", "identity"))
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"mime"
 	"net/http"
 	"os"
 	"strconv"
@@ -32,8 +31,8 @@ func (g *Gateway) importSession(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if !jsonLines(r.Header.Get("Content-Type")) {
-		return schemas.Errorf(codeMediaType, "the body must be of the type application/x-ndjson or application/jsonl")
+	if err := checkMedia(r.Header, mediaLines, mediaOtherLines); err != nil {
+		return err
 	}
 	id, given, err := commandID(w, r)
 	if err != nil {
@@ -116,11 +115,6 @@ func newSessionID(asked, command string) string {
 		return asked
 	}
 	return schemas.DerivedSessionID(command)
-}
-
-func jsonLines(contentType string) bool {
-	media, _, err := mime.ParseMediaType(contentType)
-	return err == nil && (media == "application/x-ndjson" || media == "application/jsonl")
 }
 
 // traceRefused is what a client gets for a trace that was not stored.

@@ -59,9 +59,10 @@ type content struct {
 
 // Media types.
 const (
-	mediaJSON   = "application/json"
-	mediaLines  = "application/x-ndjson"
-	mediaEvents = "text/event-stream"
+	mediaJSON       = "application/json"
+	mediaLines      = "application/x-ndjson"
+	mediaOtherLines = "application/jsonl" // the same, as others call it
+	mediaEvents     = "text/event-stream"
 )
 
 // document is a body that is the JSON of a T.

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -39,11 +40,30 @@ func readLimited(w http.ResponseWriter, r *http.Request, v any, optional bool, l
 	case len(body) == 0 && optional:
 		return nil
 	}
-	media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
-	if err != nil || media != "application/json" {
-		return schemas.Errorf(codeMediaType, "the body must be of the type application/json")
+	if err := checkMedia(r.Header, mediaJSON); err != nil {
+		return err
 	}
 	return schemas.DecodeInput(body, v)
+}
+
+// checkMedia refuses a body that is none of some types, in another character set than UTF-8, or compressed:
+// it would be read as something else than what was sent.
+func checkMedia(h http.Header, types ...string) error {
+	given := h.Values("Content-Type")
+	if len(given) != 1 {
+		given = []string{""}
+	}
+	media, parameters, err := mime.ParseMediaType(given[0])
+	charset, encoding := parameters["charset"], strings.Join(h.Values("Content-Encoding"), ", ")
+	switch {
+	case err != nil || !slices.Contains(types, media):
+		return schemas.Errorf(codeMediaType, "the body must be of the type %s", strings.Join(types, " or "))
+	case charset != "" && !strings.EqualFold(charset, "utf-8") && !strings.EqualFold(charset, "us-ascii"):
+		return schemas.Errorf(codeMediaType, "the body must be in UTF-8")
+	case encoding != "" && !strings.EqualFold(encoding, "identity"):
+		return schemas.Errorf(codeMediaType, "the body must not be compressed")
+	}
+	return nil
 }
 
 // session is the session a request names.

@@ -62,7 +62,7 @@ func (g *Gateway) sessionRoutes() []route {
 		}},
 		{"POST", "/v1/sessions/import", g.importSession, accessToken, operation{
 			id: "importSession", does: "Makes a session of a trace. Every line is looked at before anything is stored.", command: true,
-			body: content{media: []string{"application/x-ndjson", "application/jsonl"}},
+			body: content{media: []string{mediaLines, mediaOtherLines}},
 			query: []parameter{
 				{"id", "The session's name; one is made up if there is none.", nameSchema()},
 				{"model", "provider/model that goes on with it; else the agent's, else the trace's own.", textSchema()},
