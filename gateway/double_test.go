@@ -62,6 +62,7 @@ type owned struct {
 	outcomes map[string]schemas.Outcome
 	cursor   uint64
 	last     uint64 // of the last recorded frame
+	end      uint64 // of the last one of any kind
 	open     bool
 	aborted  bool
 	pending  []bus.PendingApproval
@@ -261,6 +262,13 @@ func (s *owned) append(messages ...schemas.Message) uint64 {
 	return ack.Sequence
 }
 
+// lastFrame is the sequence of the last frame, 0 if there is none.
+func (s *owned) lastFrame() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.end
+}
+
 // say stores one frame of payloads.
 func (s *owned) say(payloads ...schemas.Payload) uint64 {
 	s.d.t.Helper()
@@ -276,6 +284,7 @@ func (s *owned) appendLocked(ctx context.Context, messages []schemas.Message) (b
 	if err != nil {
 		return ack, err
 	}
+	s.end = ack.Sequence
 	for i, m := range messages {
 		s.entries = append(s.entries, schemas.Entry{Position: schemas.Position{Sequence: ack.Sequence, Line: i}, Message: m})
 		if m.Recorded() {

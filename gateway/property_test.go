@@ -53,7 +53,7 @@ func TestReconnectsLoseAndDoubleNothing(t *testing.T) {
 	for seed := range 12 {
 		id := fmt.Sprintf("s%d", seed)
 		s := w.engine.open(id)
-		start := s.cursorAt(s.owner.Last(), 0)
+		start := s.cursorAt(s.lastFrame(), 0)
 		var watchers sync.WaitGroup
 		for n := range 4 {
 			watchers.Go(func() {

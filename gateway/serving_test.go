@@ -273,7 +273,7 @@ func TestFallingBehind(t *testing.T) {
 	}
 	speak := func() {
 		s.speak(5)
-		if err := h.reach(testContext(t), s.owner.Last()); err != nil {
+		if err := h.reach(testContext(t), s.lastFrame()); err != nil {
 			t.Fatal(err)
 		}
 	}

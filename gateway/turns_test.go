@@ -152,7 +152,7 @@ func TestTurnsSurviveReconnects(t *testing.T) {
 	for seed := range 12 {
 		id := fmt.Sprintf("s%d", seed)
 		s := w.engine.open(id)
-		start := s.cursorAt(s.owner.Last(), 0)
+		start := s.cursorAt(s.lastFrame(), 0)
 		var watchers sync.WaitGroup
 		all := legal(seed)
 		for n := range 4 {
@@ -228,8 +228,8 @@ func TestTurnsResumeFromEveryEvent(t *testing.T) {
 	s := w.engine.open("s")
 	for range 2 {
 		s.say(&schemas.RequestBegin{})
-		s.call("A" + fmt.Sprint(s.owner.Last()))
-		s.say(schemas.NewToolCall("B"+fmt.Sprint(s.owner.Last()), "ls", "{}"), schemas.NewToolCall("C"+fmt.Sprint(s.owner.Last()), "ls", "{}"))
+		s.call("A" + fmt.Sprint(s.lastFrame()))
+		s.say(schemas.NewToolCall("B"+fmt.Sprint(s.lastFrame()), "ls", "{}"), schemas.NewToolCall("C"+fmt.Sprint(s.lastFrame()), "ls", "{}"))
 		s.answer("done")
 	}
 	all := s.turns()
@@ -293,7 +293,7 @@ func TestTurnsResync(t *testing.T) {
 	s.call("A")
 	for _, row := range []struct{ why, after, reason string }{
 		{"another stream", "older-57.0", reasonEpoch},
-		{"the stream ends before", s.cursorAt(s.owner.Last()+1000, 0), reasonBeyond},
+		{"the stream ends before", s.cursorAt(s.lastFrame()+1000, 0), reasonBeyond},
 	} {
 		e := w.openStream(turnsPath, row.after)
 		if reason, _ := e.resync(); reason != row.reason {
