@@ -39,6 +39,9 @@ func (a Announcement) validate() error {
 		if err := schemas.ValidateName("tool", tool.Name); err != nil {
 			return err
 		}
+		if schemas.NestedTooDeep(tool.Parameters) {
+			return schemas.Errorf(schemas.CodeInvalid, "the parameters of tool %s are nested more than %d levels deep", tool.Name, schemas.MaxNesting)
+		}
 		if pool := tool.WithDefaults().Pool; !slices.Contains(a.Pools, pool) {
 			return schemas.Errorf(schemas.CodeInvalid, "tool %s is in pool %.80q, which the toolrunner does not serve", tool.Name, pool)
 		}

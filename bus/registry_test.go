@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"braid/bus"
 	"braid/bus/bustest"
 	"braid/schemas"
@@ -84,7 +86,10 @@ func testAnnounceInvalid(t *testing.T, b *bustest.Broker, project string) {
 	for why, a := range map[string]bus.Announcement{
 		"a tool in a pool it does not serve": announcement(project, "r", schemas.ToolDefinition{Name: "t", Pool: "gpu"}),
 		"a tool without a name":              announcement(project, "r", schemas.ToolDefinition{}),
-		"a pool with a wildcard":             {Instance: "r", Project: project, Pools: []string{"*"}},
+		"parameters that are nested too deep": announcement(project, "r", schemas.ToolDefinition{
+			Name: "t", Parameters: jsontext.Value(strings.Repeat("[", 2000) + strings.Repeat("]", 2000)),
+		}),
+		"a pool with a wildcard": {Instance: "r", Project: project, Pools: []string{"*"}},
 	} {
 		if err := c.Announce(testContext(t), a); !errors.Is(err, &schemas.Error{Code: schemas.CodeInvalid}) {
 			t.Errorf("%s: got %v, want invalid", why, err)

@@ -215,8 +215,12 @@ func (m typeMember) cutFrom(raw jsontext.Value) jsontext.Value {
 
 // CompactRaw prepares raw JSON from outside for a field that is kept byte for byte: it removes
 // insignificant white space, which could break a line, makes invalid UTF-8 valid, and changes
-// nothing else. What it returns without an error encodes as part of a message.
+// nothing else. What it returns without an error encodes as part of a message, so it is nested no deeper than
+// [MaxNesting].
 func CompactRaw(raw []byte) (jsontext.Value, error) {
+	if NestedTooDeep(raw) {
+		return nil, fmt.Errorf("compact raw JSON: it is nested more than %d levels deep", MaxNesting)
+	}
 	v := jsontext.Value(bytes.Clone(validBytes(raw)))
 	if err := v.Compact(jsontext.AllowInvalidUTF8(true), jsontext.PreserveRawStrings(true)); err != nil {
 		return nil, fmt.Errorf("compact raw JSON: %w", err)

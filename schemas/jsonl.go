@@ -57,6 +57,9 @@ func (l *LineReader) Next() (line int, m Message, err error) {
 		if len(text) == 0 {
 			continue
 		}
+		if nestedDeeper(text, maxLineNesting) {
+			return l.n, m, &LineError{Line: l.n, Err: fmt.Errorf("the line is nested more than %d levels deep", maxLineNesting)}
+		}
 		m, err := Decode(text)
 		if err != nil {
 			return l.n, m, &LineError{Line: l.n, Torn: l.end, Err: err}
