@@ -16,6 +16,15 @@ const (
 	StateWaiting SessionState = "waiting" // for a person's decision
 )
 
+// ParseSessionState returns the state of that name, or an *[schemas.Error] that lists them.
+func ParseSessionState(s string) (SessionState, error) {
+	switch state := SessionState(s); state {
+	case StateIdle, StateRunning, StateWaiting:
+		return state, nil
+	}
+	return "", &schemas.Error{Code: schemas.CodeInvalid, Field: "state", Message: "state must be idle, running or waiting"}
+}
+
 // Activity is what a session is doing at a position of its stream: what an engine said once, carried
 // on message by message. It is a value.
 type Activity struct {

@@ -1,6 +1,7 @@
 package bus
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,6 +29,9 @@ type Options struct {
 	CredsFile      string
 	// ConnectWait is how long Connect waits for a broker that can't be reached; default 30 s.
 	ConnectWait time.Duration
+	// PullWait is how long one pull waits for a message, and so how long whoever stops may have to wait for
+	// its end; default 500 ms. Each pull is a request, so short ones are for processes that live shortly.
+	PullWait time.Duration
 	// Topology is what the streams must look like.
 	Topology Topology
 	// Log gets connection events. No message content is ever logged.
@@ -47,7 +51,8 @@ type Conn struct {
 
 	blobs jetstream.ObjectStore
 
-	gaps feedGaps
+	gaps     feedGaps
+	pullWait time.Duration
 
 	mu struct {
 		sync.Mutex
@@ -63,7 +68,7 @@ func Connect(ctx context.Context, o Options) (*Conn, error) {
 	if o.ConnectWait <= 0 {
 		o.ConnectWait = 30 * time.Second
 	}
-	c := &Conn{log: o.Log}
+	c := &Conn{log: o.Log, pullWait: cmp.Or(o.PullWait, defaultPullWait)}
 	c.mu.reconnects = map[int]func(){}
 	deadline := time.Now().Add(o.ConnectWait)
 	if err := c.dial(ctx, o, deadline); err != nil {

@@ -24,7 +24,8 @@ type LogRecord struct {
 
 // ConsumeLog hands the recorded frames of a shard's sessions, and the deletions of sessions, to
 // batch: those with sequences from the given one on, in order, each once, as many at a time as
-// are there. It goes on over restarts of the broker. It returns when ctx ends, when batch returns
+// are there; and once none, when all has been handed over that was stored when ConsumeLog began. It
+// goes on over restarts of the broker. It returns when ctx ends, when batch returns
 // an error, or with [ErrTailLost] when the stream no longer holds what was handed over: then
 // what was made of it has to be thrown away.
 //
@@ -70,6 +71,7 @@ type logConsumer struct {
 	batch  func([]LogRecord) error
 	lastAt uint64 // sequence of the last record handed over, or of what the caller had before
 	lastID string // its message id; empty if unknown
+	told   bool   // that what was stored at the beginning has been handed over
 	final  error  // why to stop for good
 }
 
@@ -89,7 +91,7 @@ func (l *logConsumer) run(ctx context.Context) error {
 	if err := l.verify(ctx); err != nil {
 		return err
 	}
-	name, err := l.create(ctx)
+	name, stored, err := l.create(ctx)
 	if err != nil {
 		return err
 	}
@@ -100,6 +102,9 @@ func (l *logConsumer) run(ctx context.Context) error {
 	}
 	defer sub.Unsubscribe()
 	for delivered := uint64(0); ; {
+		if err := l.tell(delivered >= stored); err != nil {
+			return err
+		}
 		got, err := l.pull(ctx, name, sub, delivered)
 		delivered += uint64(len(got))
 		if handErr := l.handOver(ctx, got); handErr != nil {
@@ -108,7 +113,23 @@ func (l *logConsumer) run(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		if len(got) == 0 { // a deletion took what was still to come
+			stored = delivered
+		}
 	}
+}
+
+// tell calls batch without records once all of the beginning has been handed over.
+func (l *logConsumer) tell(all bool) error {
+	if l.told || !all {
+		return nil
+	}
+	l.told = true
+	if err := l.batch(nil); err != nil {
+		l.final = err
+		return err
+	}
+	return nil
 }
 
 // verify checks that the stream is the one it was, and still holds what was handed over. A no is asked for again: a
@@ -144,7 +165,8 @@ func (l *logConsumer) verify(ctx context.Context) error {
 	}
 }
 
-func (l *logConsumer) create(ctx context.Context) (string, error) {
+// create makes a consumer and returns how much is stored that it is to deliver.
+func (l *logConsumer) create(ctx context.Context) (name string, stored uint64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*tryTimeout)
 	defer cancel()
 	consumer, err := l.c.js.CreateConsumer(ctx, l.stream, jetstream.ConsumerConfig{
@@ -158,9 +180,10 @@ func (l *logConsumer) create(ctx context.Context) (string, error) {
 		Replicas:          1,
 	})
 	if err != nil {
-		return "", fmt.Errorf("create consumer on %s: %w", l.stream, err)
+		return "", 0, fmt.Errorf("create consumer on %s: %w", l.stream, err)
 	}
-	return consumer.CachedInfo().Name, nil
+	info := consumer.CachedInfo()
+	return info.Name, info.NumPending, nil
 }
 
 // remove drops the consumer; one that can't be reached ends by itself.

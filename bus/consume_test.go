@@ -177,3 +177,40 @@ func TestConsumeLogEnds(t *testing.T) {
 		t.Errorf("from beyond the end: %v", err)
 	}
 }
+
+// Who begins to consume is told when it has all that was stored before, also when that is
+// nothing.
+func TestConsumeLogTellsWhenAllIsThere(t *testing.T) {
+	c := pool.Single(t).Conn(t)
+	ref := newSession()
+	o := claim(t, c, ref, "a", bus.Claim{})
+	var last uint64
+	for range 3 {
+		last = appendMessages(t, o, said("kept")).Sequence
+	}
+	for _, test := range []struct {
+		why  string
+		from uint64
+		want bool // that something is handed over first
+	}{
+		{"all of it is new", 1, true},
+		{"the last is new", last, true},
+		{"nothing is new", last + 1, false},
+	} {
+		var before []bus.LogRecord
+		told := errors.New("told")
+		err := c.ConsumeLog(testContext(t), c.Shard(ref), test.from, func(records []bus.LogRecord) error {
+			if len(records) == 0 {
+				return told
+			}
+			before = append(before, records...)
+			return nil
+		})
+		if !errors.Is(err, told) {
+			t.Fatalf("%s: %v", test.why, err)
+		}
+		if n := len(before); (n > 0) != test.want || n > 0 && before[n-1].Sequence != last {
+			t.Errorf("%s: %d records before that", test.why, n)
+		}
+	}
+}

@@ -23,10 +23,10 @@ type puller struct {
 }
 
 const (
-	// pullBound is how long one pull waits for a message. A pull can't be taken back: whoever
+	// defaultPullWait is how long one pull waits for a message. A pull can't be taken back: whoever
 	// stops has to wait for its end, or a message that is handed out meanwhile reaches nobody and
 	// is late by the whole time the broker waits for an answer to it.
-	pullBound = 500 * time.Millisecond
+	defaultPullWait = 500 * time.Millisecond
 	// pullSlack is how much longer its end may take to arrive. A pull that the broker forgot, at
 	// a change of leader, keeps its caller no longer.
 	pullSlack = 500 * time.Millisecond
@@ -54,7 +54,7 @@ func (p *puller) ensure(ctx context.Context) error {
 	return nil
 }
 
-// pull returns 1 to most messages, or none after about pullBound. When ctx ends it lets the pull
+// pull returns 1 to most messages, or none after about [Options.PullWait]. When ctx ends it lets the pull
 // come to its end, gives back what that brings, so that nobody waits for it, and returns the
 // context's error.
 func (p *puller) pull(ctx context.Context, most int) ([]*nats.Msg, error) {
@@ -69,14 +69,14 @@ func (p *puller) pull(ctx context.Context, most int) ([]*nats.Msg, error) {
 	if err != nil {
 		return nil, fmt.Errorf("pull from %s: %w", p.stream, err)
 	}
-	body, err := schemas.EncodeJSON(pullRequest{Batch: most, Expires: int64(pullBound), NoWait: true})
+	body, err := schemas.EncodeJSON(pullRequest{Batch: most, Expires: int64(p.c.pullWait), NoWait: true})
 	if err == nil {
 		err = p.c.nc.PublishRequest(nextMessages(p.stream, p.config.Durable), inbox, body)
 	}
 	if err != nil {
 		sub.Unsubscribe()
 		if errors.Is(err, nats.ErrReconnectBufExceeded) { // the broker is away
-			return nil, sleep(ctx, pullBound)
+			return nil, sleep(ctx, p.c.pullWait)
 		}
 		return nil, fmt.Errorf("pull from %s: %w", p.stream, err)
 	}
@@ -99,7 +99,7 @@ func (p *puller) pull(ctx context.Context, most int) ([]*nats.Msg, error) {
 // collect reads the answers to one request until the broker says that it is over. complete is
 // false when it did not say so, and more may be on its way.
 func (p *puller) collect(sub *nats.Subscription, most int) (got []*nats.Msg, status string, complete bool) {
-	bounded, cancel := context.WithTimeout(context.Background(), pullBound+pullSlack)
+	bounded, cancel := context.WithTimeout(context.Background(), p.c.pullWait+pullSlack)
 	defer cancel()
 	for len(got) < most {
 		m, err := sub.NextMsgWithContext(bounded)

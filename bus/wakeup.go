@@ -49,9 +49,9 @@ func (c *Conn) wakeUps(lane Lane) *puller {
 	}}
 }
 
-// PullWakeUps returns 1 to most wake-ups of a lane, or none after about half a second. Engines share
-// each lane: a wake-up goes to one of them, and to another after 3 s without an answer. When
-// ctx ends it returns within half a second and holds nothing back: what was on its way goes to
+// PullWakeUps returns 1 to most wake-ups of a lane, or none after about [Options.PullWait]. Engines
+// share each lane: a wake-up goes to one of them, and to another after 3 s without an answer. When
+// ctx ends it returns within that time and holds nothing back: what was on its way goes to
 // another engine at once.
 func (c *Conn) PullWakeUps(ctx context.Context, lane Lane, most int) ([]WakeUp, error) {
 	if lane != LaneRun && lane != LaneControl {

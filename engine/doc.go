@@ -28,6 +28,7 @@
 //	watch.go       who lives, whose sessions need somebody, are our own loops alive
 //	sweep.go       blobs that nothing refers to
 //	projector.go   the session logs become the trace
+//	reader.go      what only looks: the trace, and questions about it
 //	queries.go     what people ask of the trace
 //	overview.go    lists, usage and models
 //

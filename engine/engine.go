@@ -113,8 +113,8 @@ type Engine struct {
 	above    func(TaskOf) schemas.TraceContext
 	timing   Timing
 
-	beat      *bus.Beat
-	projector *projector
+	beat   *bus.Beat
+	reader *Reader
 
 	cancel  context.CancelCauseFunc // ends everything at once
 	drain   context.CancelFunc      // stops taking work
@@ -154,7 +154,7 @@ func Start(ctx context.Context, o Options) (*Engine, error) {
 	e.mu.runners = map[schemas.SessionRef]*runner{}
 	e.mu.changed = make(chan struct{})
 	var err error
-	if e.projector, err = newProjector(ctx, e.conn, e.store, e.log); err != nil {
+	if e.reader, err = newReader(ctx, ReaderOptions{Conn: e.conn, Trace: e.store, Models: e.models, Prices: e.prices, Log: e.log}); err != nil {
 		return nil, fmt.Errorf("start engine: %w", err)
 	}
 	if e.beat, err = e.conn.StartBeat(ctx, bus.KindEngine, e.instance, nil); err != nil {
@@ -167,7 +167,7 @@ func Start(ctx context.Context, o Options) (*Engine, error) {
 	running, cancel := context.WithCancelCause(context.Background())
 	taking, drain := context.WithCancel(running)
 	e.cancel, e.drain = cancel, drain
-	e.work.Go(func() { e.projector.run(running) })
+	e.work.Go(func() { e.reader.projector.run(running) })
 	e.work.Go(func() { e.pull(running, taking, bus.LaneRun) })
 	e.work.Go(func() { e.pull(running, taking, bus.LaneControl) })
 	e.work.Go(func() { e.watch(taking) })
@@ -184,7 +184,7 @@ func (e *Engine) serve() error {
 		return err
 	}
 	e.closers = append(e.closers, stop)
-	stop, err = e.conn.ServeQueries(e.answer)
+	stop, err = e.conn.ServeQueries(e.reader.answer)
 	if err != nil {
 		return err
 	}

@@ -75,7 +75,7 @@ func (h *house) exported(e *Engine, session string) []string {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
-	if err := e.projector.await(ctx, ref, ends.Log); err != nil {
+	if err := e.reader.projector.await(ctx, ref, ends.Log); err != nil {
 		h.t.Fatal(err)
 	}
 	var out bytes.Buffer

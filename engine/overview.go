@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"braid/bus"
+	"braid/llm"
 	"braid/schemas"
 	"braid/trace"
 )
@@ -51,7 +52,7 @@ func parseTime(field, text string) (time.Time, error) {
 const maxUsageRows = 20_000
 
 // answerUsage answers what a project used, or one session if the question names one.
-func (e *Engine) answerUsage(ctx context.Context, q bus.Query) (any, error) {
+func (r *Reader) answerUsage(ctx context.Context, q bus.Query) (any, error) {
 	var args bus.UsageArgs
 	if err := q.DecodeArgs(&args); err != nil {
 		return nil, err
@@ -66,9 +67,9 @@ func (e *Engine) answerUsage(ctx context.Context, q bus.Query) (any, error) {
 	}
 	var rows []trace.UsageRow
 	if q.Session == "" {
-		rows, err = e.store.Usage(ctx, q.Project, from, to)
+		rows, err = r.store.Usage(ctx, q.Project, from, to)
 	} else {
-		rows, err = e.store.SessionUsage(ctx, q.Ref(), from, to)
+		rows, err = r.store.SessionUsage(ctx, q.Ref(), from, to)
 	}
 	switch {
 	case err != nil:
@@ -77,8 +78,8 @@ func (e *Engine) answerUsage(ctx context.Context, q bus.Query) (any, error) {
 		return nil, schemas.Errorf(schemas.CodeTooLarge, "that is %d rows, the limit is %d: ask for fewer days", len(rows), maxUsageRows)
 	}
 	table := bus.UsageTable{Rows: make([]bus.UsageRow, 0, len(rows))}
-	for _, r := range rows {
-		table.Rows = append(table.Rows, bus.UsageRow{Day: r.Day.String(), Model: r.Model, Requests: r.Requests, Tokens: r.Tokens})
+	for _, row := range rows {
+		table.Rows = append(table.Rows, bus.UsageRow{Day: row.Day.String(), Model: row.Model, Requests: row.Requests, Tokens: row.Tokens})
 	}
 	return table, nil
 }
@@ -92,18 +93,18 @@ func parseDay(field, text string) (trace.Day, error) {
 	return d, nil
 }
 
-// answerModels lists the models that the providers tell of, and those that have a price.
-func (e *Engine) answerModels() bus.ModelList {
-	names := slices.Concat(e.models.Models(), slices.Collect(maps.Keys(e.prices)))
+// ListModels lists the models that the providers of a catalog tell of, and those that have a price.
+func ListModels(models *llm.Catalog, prices Prices) bus.ModelList {
+	names := slices.Concat(models.Models(), slices.Collect(maps.Keys(prices)))
 	slices.Sort(names)
-	list := bus.ModelList{Models: []bus.ModelInfo{}, Providers: e.models.Providers()}
+	list := bus.ModelList{Models: []bus.ModelInfo{}, Providers: models.Providers()}
 	for _, name := range slices.Compact(names) {
 		provider, _, err := schemas.SplitModel(name)
 		if err != nil || !slices.Contains(list.Providers, provider) {
 			continue // a price of what nobody serves
 		}
 		info := bus.ModelInfo{Name: name}
-		if p, ok := e.prices[name]; ok {
+		if p, ok := prices[name]; ok {
 			info.Price = &bus.ModelPrice{Input: p.Input, Output: p.Output, CacheRead: p.CacheRead, CacheWrite: p.CacheWrite}
 		}
 		list.Models = append(list.Models, info)

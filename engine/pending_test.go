@@ -14,7 +14,7 @@ import (
 func TestPendingCallsAreToldWhole(t *testing.T) {
 	t.Parallel()
 	r := &schemas.ApprovalRequest{ToolCallID: "c", Name: "n", Arguments: "{}", Hash: "h", Deadline: "d", Rule: "r"}
-	got := (&Engine{}).info(trace.SessionInfo{Pending: []trace.PendingApproval{{Request: r}}}).Pending
+	got := (&Reader{}).info(trace.SessionInfo{Pending: []trace.PendingApproval{{Request: r}}}).Pending
 	if diff := cmp.Diff([]bus.PendingApproval{bus.PendingFor(r)}, got); diff != "" {
 		t.Error(diff)
 	}

@@ -25,7 +25,9 @@ type projector struct {
 	mu struct {
 		sync.Mutex
 		applied []uint64      // by shard: the sequence up to which the trace has the stream
-		changed chan struct{} // closed and renewed when one of them moves
+		behind  map[int]bool  // the shards of which the trace lacks something that was stored when it was opened
+		failed  error         // why a shard could not be followed, the last time
+		changed chan struct{} // closed and renewed when one of these changes
 	}
 }
 
@@ -33,7 +35,7 @@ type projector struct {
 // read from it; what does not is dropped.
 func newProjector(ctx context.Context, conn *bus.Conn, store *trace.Store, log zerolog.Logger) (*projector, error) {
 	p := &projector{conn: conn, store: store, log: log}
-	p.mu.applied = make([]uint64, conn.Shards())
+	p.mu.applied, p.mu.behind = make([]uint64, conn.Shards()), map[int]bool{}
 	p.mu.changed = make(chan struct{})
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -42,7 +44,7 @@ func newProjector(ctx context.Context, conn *bus.Conn, store *trace.Store, log z
 		if err != nil {
 			return nil, fmt.Errorf("check the trace of shard %d: %w", shard, err)
 		}
-		p.mu.applied[shard] = mark.Sequence
+		p.mu.applied[shard], p.mu.behind[shard] = mark.Sequence, true
 	}
 	return p, nil
 }
@@ -85,6 +87,7 @@ func (p *projector) project(ctx context.Context, shard int) {
 			return
 		}
 		p.log.Error().Err(err).Int("shard", shard).Msg("the trace falls behind")
+		p.change(func() { p.mu.failed = fmt.Errorf("follow shard %d: %w", shard, err) })
 		if errors.Is(err, bus.ErrTailLost) {
 			if err := p.store.Reset(shard); err == nil {
 				p.moved(shard, 0)
@@ -95,9 +98,11 @@ func (p *projector) project(ctx context.Context, shard int) {
 	}
 }
 
-// apply writes the records of one fetch to the trace as one batch.
+// apply writes the records of one fetch to the trace as one batch. That there are none says that the trace
+// has all that was stored when the shard began to be followed.
 func (p *projector) apply(ctx context.Context, shard int, records []bus.LogRecord) error {
 	if len(records) == 0 {
+		p.change(func() { delete(p.mu.behind, shard) })
 		return nil
 	}
 	frames := make([]trace.Frame, 0, len(records))
@@ -123,11 +128,34 @@ func (p *projector) apply(ctx context.Context, shard int, records []bus.LogRecor
 
 // moved notes up to where the trace has a shard's stream, and wakes whoever waits for that.
 func (p *projector) moved(shard int, sequence uint64) {
+	p.change(func() { p.mu.applied[shard] = sequence })
+}
+
+// change notes something, and tells who waits for it.
+func (p *projector) change(note func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.mu.applied[shard] = sequence
+	note()
 	close(p.mu.changed)
 	p.mu.changed = make(chan struct{})
+}
+
+// catchUp returns once the trace has all that was stored when it was opened. It fails when a shard can't
+// be followed, or ctx ends.
+func (p *projector) catchUp(ctx context.Context) error {
+	for {
+		p.mu.Lock()
+		behind, failed, changed := len(p.mu.behind), p.mu.failed, p.mu.changed
+		p.mu.Unlock()
+		if behind == 0 || failed != nil {
+			return failed
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 }
 
 // traceFrame is a frame as the trace keeps it.

@@ -24,36 +24,36 @@ const (
 // the asker has.
 const catchUp = 5 * time.Second
 
-// answer answers one question about sessions from this engine's trace.
-func (e *Engine) answer(ctx context.Context, q bus.Query) (any, error) {
+// answer answers one question about sessions from the trace.
+func (r *Reader) answer(ctx context.Context, q bus.Query) (any, error) {
 	ctx, cancel := context.WithTimeout(ctx, catchUp)
 	defer cancel()
 	switch {
 	case q.Op == bus.QuerySessions:
-		return e.answerSessions(ctx, q)
+		return r.answerSessions(ctx, q)
 	case q.Op == bus.QueryModels:
-		return e.answerModels(), nil
+		return ListModels(r.models, r.prices), nil
 	case q.Op == bus.QueryUsage && q.Session == "":
-		return e.answerUsage(ctx, q)
+		return r.answerUsage(ctx, q)
 	}
 	if err := q.Ref().Validate(); err != nil {
 		return nil, err
 	}
 	if q.Op == bus.QueryOutcome {
-		return e.answerOutcome(ctx, q)
+		return r.answerOutcome(ctx, q)
 	}
-	if err := e.projector.await(ctx, q.Ref(), q.LeastSequence); err != nil {
+	if err := r.projector.await(ctx, q.Ref(), q.LeastSequence); err != nil {
 		return nil, err
 	}
 	switch q.Op {
 	case bus.QuerySession:
-		return e.answerSession(q)
+		return r.answerSession(q)
 	case bus.QueryMessages:
-		return e.answerMessages(ctx, q)
+		return r.answerMessages(ctx, q)
 	case bus.QueryExport:
-		return e.answerExport(ctx, q)
+		return r.answerExport(ctx, q)
 	case bus.QueryUsage:
-		return e.answerUsage(ctx, q)
+		return r.answerUsage(ctx, q)
 	case bus.QueryOutcome, bus.QuerySessions, bus.QueryModels: // answered above
 	}
 	return nil, schemas.Errorf(schemas.CodeInvalid, "no question is called %q", q.Op)
@@ -62,7 +62,7 @@ func (e *Engine) answer(ctx context.Context, q bus.Query) (any, error) {
 // answerOutcome looks a command's outcome up. A command is not in the trace before it has one, so
 // the asker's least sequence, which is the command's own, can't be waited for: the asker asks
 // again.
-func (e *Engine) answerOutcome(ctx context.Context, q bus.Query) (any, error) {
+func (r *Reader) answerOutcome(ctx context.Context, q bus.Query) (any, error) {
 	var args bus.OutcomeArgs
 	if err := q.DecodeArgs(&args); err != nil {
 		return nil, err
@@ -70,21 +70,21 @@ func (e *Engine) answerOutcome(ctx context.Context, q bus.Query) (any, error) {
 	if err := schemas.ValidateName("command_id", args.CommandID); err != nil {
 		return nil, err
 	}
-	o, found, err := e.store.Outcome(q.Ref(), args.CommandID)
+	o, found, err := r.store.Outcome(q.Ref(), args.CommandID)
 	if err != nil {
 		return nil, err
 	}
 	if found {
 		return o, nil
 	}
-	return e.unrecordedOutcome(ctx, q, args.CommandID)
+	return r.unrecordedOutcome(ctx, q, args.CommandID)
 }
 
 // unrecordedOutcome is the outcome of a command on a session that does not exist, which has no
 // log to record one in; it follows from the commands alone.
-func (e *Engine) unrecordedOutcome(ctx context.Context, q bus.Query, id string) (any, error) {
+func (r *Reader) unrecordedOutcome(ctx context.Context, q bus.Query, id string) (any, error) {
 	notYet := schemas.Errorf(schemas.CodeNotFound, "command %s has no outcome yet", id)
-	claim, claimed, err := e.conn.LastClaim(ctx, q.Ref())
+	claim, claimed, err := r.conn.LastClaim(ctx, q.Ref())
 	if err != nil || q.LeastSequence == 0 {
 		return nil, notYet
 	}
@@ -96,7 +96,7 @@ func (e *Engine) unrecordedOutcome(ctx context.Context, q bus.Query, id string) 
 		o.Code, o.Message = schemas.CodeDeleted, "session "+q.Session+" was deleted"
 		return o, nil
 	}
-	commands, err := e.conn.ReadCommands(ctx, q.Ref(), 0, q.LeastSequence)
+	commands, err := r.conn.ReadCommands(ctx, q.Ref(), 0, q.LeastSequence)
 	if err != nil {
 		return nil, notYet
 	}
@@ -109,7 +109,7 @@ func (e *Engine) unrecordedOutcome(ctx context.Context, q bus.Query, id string) 
 	return o, nil
 }
 
-func (e *Engine) answerSessions(ctx context.Context, q bus.Query) (any, error) {
+func (r *Reader) answerSessions(ctx context.Context, q bus.Query) (any, error) {
 	var args bus.SessionsArgs
 	if err := q.DecodeArgs(&args); err != nil {
 		return nil, err
@@ -122,29 +122,29 @@ func (e *Engine) answerSessions(ctx context.Context, q bus.Query) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	found, err := e.store.Sessions(ctx, q.Project, filter, trace.Paging{Limit: limit, Cursor: args.Cursor})
+	found, err := r.store.Sessions(ctx, q.Project, filter, trace.Paging{Limit: limit, Cursor: args.Cursor})
 	if err != nil {
 		return nil, err
 	}
 	page := bus.SessionsPage{Sessions: make([]bus.SessionInfo, 0, len(found.Sessions)), Next: found.Next}
 	for _, s := range found.Sessions {
-		page.Sessions = append(page.Sessions, e.info(s))
+		page.Sessions = append(page.Sessions, r.info(s))
 	}
 	return page, nil
 }
 
-func (e *Engine) answerSession(q bus.Query) (any, error) {
-	s, err := e.session(q)
+func (r *Reader) answerSession(q bus.Query) (any, error) {
+	s, err := r.session(q)
 	if err != nil {
 		return nil, err
 	}
-	return e.info(s), nil
+	return r.info(s), nil
 }
 
 // session is what the trace knows of the session that a question is about. Commands find no session
 // whose making was refused, and so do questions.
-func (e *Engine) session(q bus.Query) (trace.SessionInfo, error) {
-	s, found, err := e.store.Session(q.Ref())
+func (r *Reader) session(q bus.Query) (trace.SessionInfo, error) {
+	s, found, err := r.store.Session(q.Ref())
 	if err == nil && (!found || !s.Made()) {
 		err = schemas.Errorf(schemas.CodeUnknownSession, "there is no session %s", q.Session)
 	}
@@ -152,7 +152,7 @@ func (e *Engine) session(q bus.Query) (trace.SessionInfo, error) {
 }
 
 // info is a trace's description of a session as it travels.
-func (e *Engine) info(s trace.SessionInfo) bus.SessionInfo {
+func (r *Reader) info(s trace.SessionInfo) bus.SessionInfo {
 	out := bus.SessionInfo{
 		Session: s.Session, Agent: s.Agent, Model: s.Model, FallbackModels: s.FallbackModels, ActiveModel: s.ActiveModel, State: stateOf(s.State),
 		TaskStatus: s.TaskStatus, TaskCause: s.TaskCause,
@@ -189,12 +189,12 @@ func stateOf(s trace.State) bus.SessionState {
 	return bus.SessionState(s)
 }
 
-func (e *Engine) answerMessages(ctx context.Context, q bus.Query) (any, error) {
+func (r *Reader) answerMessages(ctx context.Context, q bus.Query) (any, error) {
 	var args bus.MessagesArgs
 	if err := q.DecodeArgs(&args); err != nil {
 		return nil, err
 	}
-	page, err := e.page(ctx, q, args.After, args.Limit)
+	page, err := r.page(ctx, q, args.After, args.Limit)
 	if err != nil {
 		return nil, err
 	}
@@ -205,12 +205,12 @@ func (e *Engine) answerMessages(ctx context.Context, q bus.Query) (any, error) {
 	return out, nil
 }
 
-func (e *Engine) answerExport(ctx context.Context, q bus.Query) (any, error) {
+func (r *Reader) answerExport(ctx context.Context, q bus.Query) (any, error) {
 	var args bus.ExportArgs
 	if err := q.DecodeArgs(&args); err != nil {
 		return nil, err
 	}
-	page, err := e.page(ctx, q, args.After, 0)
+	page, err := r.page(ctx, q, args.After, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -227,12 +227,12 @@ func (e *Engine) answerExport(ctx context.Context, q bus.Query) (any, error) {
 }
 
 // page reads a page of a session's messages after a position; limit 0 means as many as a page holds.
-func (e *Engine) page(ctx context.Context, q bus.Query, after schemas.Position, limit int) (trace.Page, error) {
-	if _, err := e.session(q); err != nil {
+func (r *Reader) page(ctx context.Context, q bus.Query, after schemas.Position, limit int) (trace.Page, error) {
+	if _, err := r.session(q); err != nil {
 		return trace.Page{}, err
 	}
 	if limit <= 0 || limit > pageMessages {
 		limit = pageMessages
 	}
-	return e.store.Messages(ctx, q.Ref(), after, trace.Limit{Messages: limit, Bytes: pageBytes})
+	return r.store.Messages(ctx, q.Ref(), after, trace.Limit{Messages: limit, Bytes: pageBytes})
 }

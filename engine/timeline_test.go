@@ -126,7 +126,7 @@ func (s *stage) traced() []schemas.Entry {
 		if err != nil {
 			s.t.Fatal(err)
 		}
-		if err := e.projector.await(ctx, ref, ends.Log); err != nil {
+		if err := e.reader.projector.await(ctx, ref, ends.Log); err != nil {
 			s.t.Fatal(err)
 		}
 		var got []schemas.Entry

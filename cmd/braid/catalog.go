@@ -2,15 +2,21 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"braid/bus"
 	"braid/client"
+	"braid/engine"
+	"braid/internal/cli"
 	"braid/schemas"
+	"braid/toolrunner"
 )
 
 // This file is "braid agents", "braid models" and "braid tools": what there is to run, on what, and with
@@ -18,7 +24,9 @@ import (
 
 func agentsCommand() *cobra.Command {
 	var list *listing
-	cmd := onPlace(&cobra.Command{
+	var configured cli.AgentFlag
+	p := at("agents")
+	cmd := p.command(&cobra.Command{
 		Use:   "agents",
 		Short: "List the agents that sessions can run",
 		Long: "Lists the project's agents, by name: the model they run on, who decides on their tool calls, and the\n" +
@@ -29,6 +37,13 @@ func agentsCommand() *cobra.Command {
 		agents, err := c.Agents(cmd.Context())
 		if err != nil {
 			return err
+		}
+		if p.server.url == "" { // what is configured is stored when something is run
+			stored := agents
+			if agents, err = configured.Load(); err != nil {
+				return err
+			}
+			agents = withStored(agents, stored)
 		}
 		for _, a := range agents {
 			tools := strings.Join(a.Tools, " ")
@@ -41,25 +56,66 @@ func agentsCommand() *cobra.Command {
 			}
 		}
 		return list.finish(cmd.OutOrStdout())
-	})
+	}, configured.Register)
 	list = newListing(cmd.Flags(), "AGENT", "MODEL", "APPROVAL", "TOOLS")
+	return cmd
+}
+
+// withStored adds the stored agents to those that take the place of some of them.
+func withStored(agents, stored []schemas.Agent) []schemas.Agent {
+	for _, s := range stored {
+		if !slices.ContainsFunc(agents, func(a schemas.Agent) bool { return a.Name == s.Name }) {
+			agents = append(agents, s)
+		}
+	}
+	slices.SortFunc(agents, func(a, b schemas.Agent) int { return cmp.Compare(a.Name, b.Name) })
+	return agents
+}
+
+// askOr makes a command of a question to the server, if one is named, or else to the flags of a process.
+func askOr[T any](cmd *cobra.Command, ask func(*client.Client, context.Context) (T, error), own func(*cobra.Command) (T, error),
+	show func(*cobra.Command, T) error, flags func(*pflag.FlagSet),
+) *cobra.Command {
+	var server serverFlags
+	server.register(cmd.Flags())
+	inProcess := pflag.NewFlagSet("", pflag.ContinueOnError)
+	flags(inProcess)
+	addFlags(cmd.Flags(), inProcess, helpInProcess)
+	cli.Configure(cmd, cli.SectionRun)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		c, err := server.reach(cmd.Context())
+		if err != nil {
+			return err
+		}
+		var answer T
+		if c == nil {
+			answer, err = own(cmd)
+		} else {
+			defer c.Close()
+			answer, err = ask(c, cmd.Context())
+		}
+		if err != nil {
+			return err
+		}
+		return show(cmd, answer)
+	}
 	return cmd
 }
 
 func modelsCommand() *cobra.Command {
 	var list *listing
-	cmd := onPlace(&cobra.Command{
+	var models cli.ModelFlags
+	var logs cli.LogFlags
+	cmd := askOr(&cobra.Command{
 		Use:   "models",
 		Short: "List the models that sessions can run on",
 		Long: "Lists models as provider/model, as --model takes them, with what a million tokens cost where a price\n" +
 			"is known. A provider may serve more models than it lists; those it does not list stand as provider/*.",
 		Example: "  braid models\n  braid models --models providers.yaml --json",
 		Args:    cobra.NoArgs,
-	}, func(cmd *cobra.Command, c *client.Client, _ []string) error {
-		models, err := c.Models(cmd.Context())
-		if err != nil {
-			return err
-		}
+	}, (*client.Client).Models, func(cmd *cobra.Command) (bus.ModelList, error) {
+		return ownModels(cmd, models, logs)
+	}, func(cmd *cobra.Command, models bus.ModelList) error {
 		for _, m := range withProviders(models) {
 			cells := []string{m.Name}
 			if p := m.Price; p != nil {
@@ -70,9 +126,30 @@ func modelsCommand() *cobra.Command {
 			}
 		}
 		return list.finish(cmd.OutOrStdout())
+	}, func(flags *pflag.FlagSet) {
+		models.Register(flags)
+		registerQuietLogs(&logs, flags)
 	})
 	list = newListing(cmd.Flags(), "MODEL", "INPUT", "OUTPUT", "CACHED")
 	return cmd
+}
+
+// ownModels are what an engine in this process could run.
+func ownModels(cmd *cobra.Command, models cli.ModelFlags, logs cli.LogFlags) (list bus.ModelList, err error) {
+	log, err := cli.Logger(logs, cmd.ErrOrStderr())
+	if err != nil {
+		return list, err
+	}
+	prices, err := models.PriceList()
+	if err != nil {
+		return list, err
+	}
+	catalog, err := models.Catalog(os.Getenv, log)
+	if err != nil {
+		return list, err
+	}
+	defer cli.Close(&err, func() error { return catalog.Close(cmd.Context()) })
+	return engine.ListModels(catalog, prices), nil
 }
 
 // withProviders adds a line for each provider that lists no model.
@@ -88,18 +165,17 @@ func withProviders(list bus.ModelList) []bus.ModelInfo {
 
 func toolsCommand() *cobra.Command {
 	var list *listing
-	cmd := onPlace(&cobra.Command{
+	var tools cli.ToolFlag
+	cmd := askOr(&cobra.Command{
 		Use:   "tools",
 		Short: "List the tools that models can use",
 		Long: "Lists the tools that toolrunners offer now: r may only look, rw may change things. A tool that two\n" +
 			"toolrunners define differently is told of on standard error.",
 		Example: "  braid tools\n  braid tools --json      # with the schemas of their arguments",
 		Args:    cobra.NoArgs,
-	}, func(cmd *cobra.Command, c *client.Client, _ []string) error {
-		found, err := c.Tools(cmd.Context())
-		if err != nil {
-			return err
-		}
+	}, (*client.Client).Tools, func(*cobra.Command) (client.ToolList, error) {
+		return ownTools(tools)
+	}, func(cmd *cobra.Command, found client.ToolList) error {
 		for _, x := range found.Conflicts {
 			fmt.Fprintf(cmd.ErrOrStderr(), "%s is defined differently by %s, whose definition counts, and %s\n", x.Tool, x.Used, x.Ignored)
 		}
@@ -110,7 +186,23 @@ func toolsCommand() *cobra.Command {
 			}
 		}
 		return list.finish(cmd.OutOrStdout())
-	})
+	}, tools.Register)
 	list = newListing(cmd.Flags(), "TOOL", "MAY", "POOL", "DOES")
 	return cmd
+}
+
+// ownTools are what a toolrunner in this process would offer.
+func ownTools(flag cli.ToolFlag) (list client.ToolList, err error) {
+	if err := flag.Check(); err != nil {
+		return list, err
+	}
+	tools, done, err := flag.Tools(toolrunner.ExecOptions{})
+	if err != nil {
+		return list, err
+	}
+	for _, t := range tools {
+		list.Tools = append(list.Tools, t.Definition)
+	}
+	slices.SortFunc(list.Tools, func(a, b schemas.ToolDefinition) int { return cmp.Compare(a.Name, b.Name) })
+	return list, done()
 }

@@ -24,7 +24,7 @@ type chatOptions struct {
 }
 
 func chatCommand() *cobra.Command {
-	var o chatOptions
+	o := chatOptions{place: at("chat")}
 	cmd := &cobra.Command{
 		Use:   "chat [--session ID] [--agent NAME] [--model P/M] [--approve MODE] [--json] [--server URL]",
 		Short: "Talk with an agent: many prompts, one session",

@@ -28,7 +28,7 @@ func decideCommand(name string) *cobra.Command {
 		Long: verb + " that waits for a person, and print what was decided on. Which calls wait is told by\n" +
 			"braid sessions show SESSION. It needs a server; without one, braid chat --session asks.",
 		Example: "  braid sessions --state waiting\n  braid sessions show 3f0c9a1e\n  braid " + name + " 3f0c9a1e 3f0c9a1e-1",
-		Args:    cobra.ExactArgs(2),
+		Args:    cobra.MatchAll(cobra.ExactArgs(2), sessionNames(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c := server.client()
 			if c == nil {

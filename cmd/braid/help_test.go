@@ -75,7 +75,7 @@ func TestEveryCommandIsExplained(t *testing.T) {
 func TestHelpSortsFlags(t *testing.T) {
 	code, help, _ := braid(t, "sessions", "--help")
 	first, rest, found := strings.Cut(help, helpInProcess+":")
-	if code != cli.ExitOK || !found || !strings.Contains(first, "--server") || !strings.Contains(rest, "--policy") || strings.Contains(first, "--policy") {
+	if code != cli.ExitOK || !found || !strings.Contains(first, "--server") || !strings.Contains(rest, "--data") || strings.Contains(first, "--data") {
 		t.Errorf("%d: %s", code, help)
 	}
 	if !strings.Contains(first, "Examples:\n  braid sessions\n") || !strings.Contains(first, "\n  abort ") {

@@ -72,6 +72,7 @@ func runCommand() *cobra.Command {
 }
 
 func (o *runOptions) register(flags *pflag.FlagSet) {
+	o.place = at("run")
 	o.place.register(flags)
 	o.registerSession(flags)
 	o.input.register(flags)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"net/url"
 	"strings"
 
@@ -29,6 +30,20 @@ func (f *serverFlags) client() *client.Client {
 		return nil
 	}
 	return client.New(client.HTTP(base, token))
+}
+
+// reach returns a client of the server; nil if none was named. A person should not have to wait for one
+// that is not there.
+func (f *serverFlags) reach(ctx context.Context) (*client.Client, error) {
+	c := f.client()
+	if c == nil {
+		return nil, nil //nolint:nilnil // nothing was named, nothing is wrong
+	}
+	if err := c.Ping(ctx); err != nil {
+		c.Close()
+		return nil, err
+	}
+	return c, nil
 }
 
 // target is the server's URL, without a token, and its token.

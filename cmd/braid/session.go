@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -84,7 +85,7 @@ func (o *sessionOptions) checkSession() error {
 		return cli.Usage("--approval-timeout must be whole milliseconds")
 	}
 	if o.session == "" {
-		return nil
+		return o.checkBody()
 	}
 	if err := schemas.ValidateName("session", o.session); err != nil {
 		return cli.Usage("--session: %v", err)
@@ -92,6 +93,22 @@ func (o *sessionOptions) checkSession() error {
 	// Who types --approve deny-all must not be served a session that allows all.
 	if flag := o.idle(); flag != "" {
 		return cli.Usage("--%s is for a new session; --session goes on with one that has its own", flag)
+	}
+	return nil
+}
+
+// checkBody refuses what no session can be made of, before anything is started to be told so.
+func (o *sessionOptions) checkBody() error {
+	body := o.body()
+	return checkSent(schemas.Command{Type: schemas.CommandCreate, Create: &body})
+}
+
+// checkSent refuses what a command line makes of a command that no server takes.
+func checkSent(c schemas.Command) error {
+	c.ID = "x" // its own, and its session's unless it has one, are not made yet
+	c.Session.Project, c.Session.ID = "x", cmp.Or(c.Session.ID, "x")
+	if err := c.Validate(); err != nil {
+		return cli.Usage("%s%w", atField(err), err)
 	}
 	return nil
 }

@@ -1,15 +1,16 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"braid/bus"
 	"braid/client"
 	"braid/internal/cli"
 	"braid/schemas"
@@ -23,7 +24,7 @@ func sessionsCommand() *cobra.Command {
 	var ended []string
 	var limit int
 	var list *listing
-	cmd := onPlace(&cobra.Command{
+	cmd := onPlace("sessions", &cobra.Command{
 		Use:   "sessions",
 		Short: "List sessions, and end or delete them",
 		Long: "Lists sessions, those with the latest activity first: on a server, or in a data directory that no\n" +
@@ -35,16 +36,19 @@ func sessionsCommand() *cobra.Command {
 			"  braid sessions --task-status failed,timeout,malformed,auth   # what went wrong last\n" +
 			"  braid sessions --since 24h --json       # one JSON object a line",
 		Args: cobra.NoArgs,
-	}, func(cmd *cobra.Command, c *client.Client, _ []string) (err error) {
-		if wanted.CreatedSince, err = parseSince(since, time.Now()); err != nil {
-			return cli.Usage("--since: %v", err)
-		}
-		for _, status := range ended {
-			wanted.TaskStatus = append(wanted.TaskStatus, schemas.StopReason(status))
-		}
-		if limit < 0 {
-			return cli.Usage("--limit must be 0 or more")
-		}
+		PreRunE: func(*cobra.Command, []string) (err error) {
+			if wanted.CreatedSince, err = parseSince(since, time.Now()); err != nil {
+				return cli.Usage("--since: %v", err)
+			}
+			for _, status := range ended {
+				wanted.TaskStatus = append(wanted.TaskStatus, schemas.StopReason(status))
+			}
+			if limit < 0 {
+				return cli.Usage("--limit must be 0 or more")
+			}
+			return checkWanted(wanted)
+		},
+	}, func(cmd *cobra.Command, c *client.Client, _ []string) error {
 		return listSessions(cmd, c, wanted, limit, list)
 	})
 	flags := cmd.Flags()
@@ -70,6 +74,48 @@ func statuses() (all []string) {
 		all = append(all, string(status))
 	}
 	return all
+}
+
+// checkWanted refuses what no session can be.
+func checkWanted(wanted client.SessionsOptions) error {
+	if wanted.State != "" {
+		if _, err := bus.ParseSessionState(string(wanted.State)); err != nil {
+			return cli.Usage("--state: %v", err)
+		}
+	}
+	for _, status := range wanted.TaskStatus {
+		if !slices.Contains(schemas.StopReasons(), status) {
+			return cli.Usage("--task-status must be of %s, not %q", strings.Join(statuses(), ", "), status)
+		}
+	}
+	if wanted.Agent != "" {
+		if err := schemas.ValidateName("agent", wanted.Agent); err != nil {
+			return cli.Usage("--agent: %v", err)
+		}
+	}
+	if wanted.Model != "" {
+		if _, _, err := schemas.SplitModel(wanted.Model); err != nil {
+			return cli.Usage("--model: %v", err)
+		}
+	}
+	return nil
+}
+
+// sessionNames refuses arguments that are no names of sessions, of which the first are to be some.
+func sessionNames(first int) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		for _, id := range args[:min(first, len(args))] {
+			if err := schemas.ValidateName("session", id); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+// oneSession is the argument of commands on a session.
+func oneSession() cobra.PositionalArgs {
+	return cobra.MatchAll(cobra.ExactArgs(1), sessionNames(1))
 }
 
 // parseSince reads a point in time, which may be told from now back.
@@ -113,12 +159,12 @@ func listSessions(cmd *cobra.Command, c *client.Client, wanted client.SessionsOp
 
 func showSessionCommand() *cobra.Command {
 	var json bool
-	cmd := onPlace(&cobra.Command{
+	cmd := onPlace("sessions show", &cobra.Command{
 		Use:     "show ID",
 		Short:   "Show what a session is, does and used",
 		Long:    "Shows a session's settings, what it is doing, what waits in it, and what it used.\nWhat was said in it is in its trace: braid trace show ID.",
 		Example: "  braid sessions show 3f0c9a1e",
-		Args:    cobra.ExactArgs(1),
+		Args:    oneSession(),
 	}, func(cmd *cobra.Command, c *client.Client, args []string) error {
 		info, err := c.Session(args[0]).Info(cmd.Context())
 		if err != nil {
@@ -183,63 +229,4 @@ func count[N int | int64](n N, thing string) string {
 		return "1 " + thing
 	}
 	return strconv.FormatInt(int64(n), 10) + " " + thing + "s"
-}
-
-func abortCommand() *cobra.Command {
-	var reason string
-	var all bool
-	cmd := onPlace(&cobra.Command{
-		Use:   "abort ID",
-		Short: "End the running task of a session",
-		Long: "Ends the task that a session runs, as an interrupt of braid run does. The task that waits next\n" +
-			"begins then, unless --drop-queue takes those back as well. It fails if no task runs.",
-		Example: "  braid sessions abort 3f0c9a1e --reason 'wrong directory'",
-		Args:    cobra.ExactArgs(1),
-	}, func(cmd *cobra.Command, c *client.Client, args []string) error {
-		if err := c.Session(args[0]).Abort(cmd.Context(), reason, all); err != nil {
-			return err
-		}
-		fmt.Fprintln(cmd.OutOrStdout(), "aborted", args[0])
-		return nil
-	})
-	cmd.Flags().StringVar(&reason, "reason", "", "why, for the record")
-	cmd.Flags().BoolVar(&all, "drop-queue", false, "also take back the tasks that wait")
-	cli.OnlyTyped(cmd.Flags(), "reason", "drop-queue")
-	cmd.ValidArgsFunction = firstArgument(sessionIDs)
-	return cmd
-}
-
-func deleteCommand() *cobra.Command {
-	var force bool
-	cmd := onPlace(&cobra.Command{
-		Use:   "delete ID...",
-		Short: "Delete sessions for good",
-		Long: "Deletes sessions with everything that is recorded of them, for good; braid trace export saves a\n" +
-			"trace before. A session that runs a task is deleted only with --force, which aborts it first.",
-		Example: "  braid trace export 3f0c9a1e > saved.jsonl && braid sessions delete 3f0c9a1e",
-		Args:    cobra.MinimumNArgs(1),
-	}, func(cmd *cobra.Command, c *client.Client, args []string) error {
-		for _, id := range args {
-			if err := deleteSession(cmd.Context(), c.Session(id), force); err != nil {
-				return err
-			}
-			fmt.Fprintln(cmd.OutOrStdout(), "deleted", id)
-		}
-		return nil
-	})
-	cmd.Flags().BoolVar(&force, "force", false, "also sessions that run a task")
-	cli.OnlyTyped(cmd.Flags(), "force")
-	cmd.ValidArgsFunction = sessionIDs
-	return cmd
-}
-
-func deleteSession(ctx context.Context, s *client.Session, force bool) error {
-	err := s.Delete(ctx, force)
-	if client.IsCode(err, schemas.CodeTaskInProgress) {
-		return fmt.Errorf("delete %s: %w (--force aborts it first)", s.ID(), err)
-	}
-	if err != nil {
-		return fmt.Errorf("delete %s: %w", s.ID(), err)
-	}
-	return nil
 }

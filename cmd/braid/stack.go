@@ -31,6 +31,12 @@ import (
 	"braid/trace"
 )
 
+// What is where in a data directory.
+const (
+	brokerDir = "nats"
+	traceDir  = "trace"
+)
+
 // stackOptions say how to run everything in one process.
 type stackOptions struct {
 	cli.StackFlags
@@ -39,7 +45,10 @@ type stackOptions struct {
 	listen  string
 	nats    string // where the broker listens; empty: nowhere
 	token   string
-	log     zerolog.Logger
+	project string // to look at; "default" if it is empty
+	// pullWait is how long pulls wait for messages, see [bus.Options].
+	pullWait time.Duration
+	log      zerolog.Logger
 }
 
 // parseSync reads --sync.
@@ -61,14 +70,15 @@ type stack struct {
 	token   string
 	metrics *metrics.Metrics // nil unless they are served
 	spans   *spans.Spans     // nil unless there is somebody to send them to
+	reached client.Transport
 
 	stops []func(context.Context) error // in the order they were started
 	work  sync.WaitGroup
 	fail  chan error
 }
 
-// client returns a client of the stack, by its gateway.
-func (s *stack) client() *client.Client { return client.New(client.HTTP(s.url, s.token)) }
+// client returns a client of the stack.
+func (s *stack) client() *client.Client { return client.New(s.reached) }
 
 // startStack starts everything, in the order in which one needs the other.
 func startStack(ctx context.Context, o stackOptions) (_ *stack, err error) {
@@ -139,7 +149,7 @@ func (s *stack) startBroker(o stackOptions, dir string) (*bus.Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	options := bus.ServerOptions{StoreDir: filepath.Join(dir, "nats"), SyncAlways: always, SyncInterval: interval, Log: o.log}
+	options := bus.ServerOptions{StoreDir: filepath.Join(dir, brokerDir), SyncAlways: always, SyncInterval: interval, Log: o.log}
 	if o.nats != "" {
 		if options.Host, options.Port, err = brokerAddress(o.nats); err != nil {
 			return nil, err
@@ -182,7 +192,7 @@ func brokerAddress(address string) (host string, port int, err error) {
 
 // connect gives a part a connection of its own.
 func (s *stack) connect(ctx context.Context, o stackOptions, server *bus.Server, name string) (*bus.Conn, error) {
-	conn, err := bus.Connect(ctx, bus.Options{Server: server, Name: name, Log: o.log, Topology: bus.Topology{LiveTTL: o.LiveTTL.Value()}})
+	conn, err := bus.Connect(ctx, bus.Options{Server: server, Name: name, PullWait: o.pullWait, Log: o.log, Topology: bus.Topology{LiveTTL: o.LiveTTL.Value()}})
 	if err != nil {
 		return nil, err
 	}
@@ -191,13 +201,21 @@ func (s *stack) connect(ctx context.Context, o stackOptions, server *bus.Server,
 	return conn, nil
 }
 
+// openTrace opens the trace.
+func (s *stack) openTrace(o stackOptions, dir string) (*trace.Store, error) {
+	store, err := trace.Open(filepath.Join(dir, traceDir), trace.Options{Logger: o.log})
+	if err == nil {
+		s.stops = append(s.stops, func(context.Context) error { return cli.CloseTrace(store) })
+	}
+	return store, err
+}
+
 // startEngine starts an engine on a connection and a trace of its own.
 func (s *stack) startEngine(ctx context.Context, o stackOptions, dir string, server *bus.Server, options engine.Options) error {
-	store, err := trace.Open(filepath.Join(dir, "trace"), trace.Options{Logger: o.log})
+	store, err := s.openTrace(o, dir)
 	if err != nil {
 		return err
 	}
-	s.stops = append(s.stops, func(context.Context) error { return cli.CloseTrace(store) })
 	conn, err := s.connect(ctx, o, server, "braid-engine")
 	if err != nil {
 		return err
@@ -280,6 +298,7 @@ func (s *stack) startGateway(ctx context.Context, o stackOptions, server *bus.Se
 		return fmt.Errorf("serve: %w", err)
 	}
 	s.url = "http://" + listener.Addr().String()
+	s.reached = client.HTTP(s.url, s.token)
 	serving, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	done := make(chan struct{})
 	s.work.Go(func() {

@@ -2,8 +2,11 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
 	"path/filepath"
 
 	"github.com/rs/zerolog"
@@ -27,59 +30,57 @@ func traceCommand() *cobra.Command {
 }
 
 func traceExportCommand() *cobra.Command {
-	var source traceSource
+	source := traceSource{at("trace export")}
 	cmd := &cobra.Command{
 		Use:     "export ID",
 		Short:   "Print a session's trace as JSON Lines",
 		Long:    "Prints a session's recorded messages, one envelope a line: from a server, or from a data\ndirectory that no process uses.",
 		Example: "  braid trace export 3f0c9a1e | braid check --view recorded",
-		Args:    cobra.ExactArgs(1),
+		Args:    oneSession(),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return source.export(cmd.Context(), args[0], cmd.OutOrStdout())
+			return source.export(cmd, args[0], cmd.OutOrStdout())
 		},
 	}
 	source.register(cmd)
 	return cmd
 }
 
-// traceSource is where traces are: on a server, or in a data directory, whose trace is read as it is.
-type traceSource struct {
-	server  serverFlags
-	data    cli.StackFlags
-	project string
-}
+// traceSource is where traces are: on a server, or in a data directory.
+type traceSource struct{ place }
 
 // register adds the flags, and the completion of a session's id, to a command.
 func (s *traceSource) register(cmd *cobra.Command) {
-	s.server.register(cmd.Flags())
-	s.data.RegisterData(cmd.Flags())
+	s.place.register(cmd.Flags())
 	cli.Configure(cmd, cli.SectionRun)
-	cmd.Flags().StringVar(&s.project, "project", "default", "project of the session, with --data")
+	cmd.Flags().StringVar(&s.stack.project, "project", "default", "project of the session, with --data")
 	cmd.ValidArgsFunction = firstArgument(sessionIDs)
 }
 
 // export writes a session's trace, JSON Lines.
-func (s *traceSource) export(ctx context.Context, id string, w io.Writer) (err error) {
-	if err := schemas.ValidateName("session", id); err != nil {
-		return cli.Usage("%v", err)
-	}
-	if c := s.server.client(); c != nil {
-		defer c.Close()
-		return c.Session(id).Export(ctx, w)
-	}
-	dir, err := s.data.DataDir()
+func (s *traceSource) export(cmd *cobra.Command, id string, w io.Writer) (err error) {
+	dir, err := s.stack.DataDir()
 	if err != nil {
 		return err
 	}
-	store, err := trace.Open(filepath.Join(dir, "trace"), trace.Options{Logger: zerolog.Nop()})
+	if _, err := os.Stat(filepath.Join(dir, brokerDir)); s.server.url == "" && errors.Is(err, fs.ErrNotExist) {
+		return exportAlone(cmd.Context(), dir, schemas.SessionRef{Project: s.stack.project, ID: id}, w)
+	}
+	c, leave, err := s.reach(cmd.Context(), cmd.ErrOrStderr())
+	if err != nil {
+		return err
+	}
+	defer cli.Close(&err, leave)
+	return c.Session(id).Export(cmd.Context(), w)
+}
+
+// exportAlone writes a session of a trace that is all there is: without the broker that it was recorded
+// from, a trace can't be brought up to date, and is read as it is.
+func exportAlone(ctx context.Context, dir string, ref schemas.SessionRef, w io.Writer) (err error) {
+	store, err := trace.Open(filepath.Join(dir, traceDir), trace.Options{Logger: zerolog.Nop()})
 	if err != nil {
 		return err
 	}
 	defer cli.Close(&err, store.Close)
-	return exportFrom(ctx, store, schemas.SessionRef{Project: s.project, ID: id}, w)
-}
-
-func exportFrom(ctx context.Context, store *trace.Store, ref schemas.SessionRef, w io.Writer) error {
 	if _, found, err := store.Session(ref); err != nil {
 		return err
 	} else if !found {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 
@@ -9,6 +10,7 @@ import (
 
 	"braid/client"
 	"braid/internal/cli"
+	"braid/schemas"
 )
 
 // importOptions say what becomes of a trace.
@@ -18,7 +20,7 @@ type importOptions struct {
 }
 
 func traceImportCommand() *cobra.Command {
-	var o importOptions
+	o := importOptions{place: at("trace import")}
 	cmd := &cobra.Command{
 		Use:   "import [FILE|-]",
 		Short: "Make a session of a trace",
@@ -28,7 +30,7 @@ func traceImportCommand() *cobra.Command {
 		Example: "  braid trace import --model shell/demo saved.jsonl",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
-			if err := o.check(cmd.Flags()); err != nil {
+			if err := errors.Join(o.check(cmd.Flags()), o.checkWhat()); err != nil {
 				return err
 			}
 			in, err := openInput(cmd, args)
@@ -55,6 +57,14 @@ func traceImportCommand() *cobra.Command {
 	completeFlag(cmd, "model", modelNames)
 	completeFlag(cmd, "approve", approvalModes)
 	return cmd
+}
+
+// checkWhat refuses what no session can be made of.
+func (o *importOptions) checkWhat() error {
+	return checkSent(schemas.Command{
+		Type: schemas.CommandImport, Session: schemas.SessionRef{ID: o.what.ID},
+		Import: &schemas.ImportBody{Trace: "x", Model: o.what.Model, Agent: o.what.Agent, ApprovalMode: o.what.ApprovalMode, Workspace: o.what.Workspace},
+	})
 }
 
 func (o *importOptions) run(ctx context.Context, in io.Reader, out, errOut io.Writer) (err error) {

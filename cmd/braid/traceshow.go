@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -17,7 +16,7 @@ import (
 // This file is "braid trace show".
 
 func traceShowCommand() *cobra.Command {
-	var source traceSource
+	source := traceSource{at("trace show")}
 	var task string
 	var json bool
 	cmd := &cobra.Command{
@@ -27,11 +26,11 @@ func traceShowCommand() *cobra.Command {
 			"output and how long they took, decisions, requests with what they used, and how tasks ended.\n" +
 			"--task shows one task alone: by its id, or its number, from 1 on.",
 		Example: "  braid trace show 3f0c9a1e | less\n  braid trace show 3f0c9a1e --task 2",
-		Args:    cobra.ExactArgs(1),
+		Args:    oneSession(),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			shown := newTranscript(cmd.OutOrStdout())
 			shown.times = true
-			return source.read(cmd.Context(), args[0], func(trace io.Reader) error {
+			return source.read(cmd, args[0], func(trace io.Reader) error {
 				return showTrace(trace, task, func(m schemas.Message) error {
 					if json {
 						return printObject(cmd.OutOrStdout(), m)
@@ -50,10 +49,10 @@ func traceShowCommand() *cobra.Command {
 }
 
 // read passes a session's trace to take as it comes.
-func (s *traceSource) read(ctx context.Context, id string, take func(io.Reader) error) error {
+func (s *traceSource) read(cmd *cobra.Command, id string, take func(io.Reader) error) error {
 	trace, in := io.Pipe()
 	var export sync.WaitGroup
-	export.Go(func() { in.CloseWithError(s.export(ctx, id, in)) })
+	export.Go(func() { in.CloseWithError(s.export(cmd, id, in)) })
 	err := take(trace)
 	_ = trace.Close() // which ends an export that is not wanted any more, and can't fail
 	export.Wait()

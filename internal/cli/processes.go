@@ -131,18 +131,18 @@ type StackFlags struct {
 
 // Register adds the flags to a command, with its default of --sync.
 func (f *StackFlags) Register(flags *pflag.FlagSet, sync string) {
-	f.RegisterData(flags)
-	flags.StringVar(&f.Sync, "sync", sync, "when writes reach the disk: always, or a duration; at a power loss that much is gone")
+	f.RegisterStore(flags, sync)
 	f.Models.Register(flags)
 	f.Policy.Register(flags)
 	f.Tools.Register(flags)
 	f.Agents.Register(flags)
-	f.LiveTTL.Register(flags)
 }
 
-// RegisterData adds the flag of the data directory alone.
-func (f *StackFlags) RegisterData(flags *pflag.FlagSet) {
+// RegisterStore adds the flags that say what is kept where, and how, alone.
+func (f *StackFlags) RegisterStore(flags *pflag.FlagSet, sync string) {
 	flags.StringVar(&f.Data, "data", "", "directory for streams and traces, one process at a time (default ~/.braid)")
+	flags.StringVar(&f.Sync, "sync", sync, "when writes reach the disk: always, or a duration; at a power loss that much is gone")
+	f.LiveTTL.Register(flags)
 }
 
 // DataDir is where streams and traces are kept.

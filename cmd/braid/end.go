@@ -1,0 +1,120 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"braid/client"
+	"braid/internal/cli"
+	"braid/schemas"
+)
+
+// This file is "braid sessions abort" and "braid sessions delete".
+
+func abortCommand() *cobra.Command {
+	var reason string
+	var all bool
+	cmd := onPlace("sessions abort", &cobra.Command{
+		Use:   "abort ID",
+		Short: "End the running task of a session",
+		Long: "Ends the task that a session runs, as an interrupt of braid run does. The task that waits next\n" +
+			"begins then, unless --drop-queue takes those back as well. It fails if no task runs.",
+		Example: "  braid sessions abort 3f0c9a1e --reason 'wrong directory'",
+		Args:    oneSession(),
+	}, func(cmd *cobra.Command, c *client.Client, args []string) error {
+		if err := abortTask(cmd.Context(), c.Session(args[0]), reason, all); err != nil {
+			return err
+		}
+		fmt.Fprintln(cmd.OutOrStdout(), "aborted", args[0])
+		return nil
+	})
+	cmd.Flags().StringVar(&reason, "reason", "", "why, for the record")
+	cmd.Flags().BoolVar(&all, "drop-queue", false, "also take back the tasks that wait")
+	cli.OnlyTyped(cmd.Flags(), "reason", "drop-queue")
+	cmd.ValidArgsFunction = firstArgument(sessionIDs)
+	return cmd
+}
+
+// abortTask ends the running task, and returns when it has ended: whoever leaves before leaves it to the
+// next engine, and without a server that may be long.
+func abortTask(ctx context.Context, s *client.Session, reason string, all bool) error {
+	asked, aborting := false, false
+	for event, err := range s.Stream(ctx, client.WatchOptions{}) {
+		if err != nil {
+			return err
+		}
+		switch e := event.(type) {
+		case client.State: // the first event; what comes of the abort comes behind it
+			if !asked {
+				if err := s.Abort(ctx, reason, all); err != nil {
+					return err
+				}
+			}
+			asked = true
+		case client.Message:
+			switch e.Payload.(type) {
+			case *schemas.Abort:
+				aborting = true
+			case *schemas.TaskEnd:
+				if aborting && len(e.Origin) == 0 {
+					return nil
+				}
+			}
+		}
+	}
+	return ctx.Err()
+}
+
+func deleteCommand() *cobra.Command {
+	var force bool
+	cmd := onPlace("sessions delete", &cobra.Command{
+		Use:   "delete ID...",
+		Short: "Delete sessions for good",
+		Long: "Deletes sessions with everything that is recorded of them, for good; braid trace export saves a\n" +
+			"trace before. A session that runs a task is deleted only with --force, which aborts it first.",
+		Example: "  braid trace export 3f0c9a1e > saved.jsonl && braid sessions delete 3f0c9a1e",
+		Args:    cobra.MatchAll(cobra.MinimumNArgs(1), func(cmd *cobra.Command, args []string) error { return sessionNames(len(args))(cmd, args) }),
+	}, func(cmd *cobra.Command, c *client.Client, args []string) error {
+		for _, id := range args {
+			if err := deleteSession(cmd.Context(), c.Session(id), force); err != nil {
+				return err
+			}
+			fmt.Fprintln(cmd.OutOrStdout(), "deleted", id)
+		}
+		return nil
+	})
+	cmd.Flags().BoolVar(&force, "force", false, "also sessions that run a task")
+	cli.OnlyTyped(cmd.Flags(), "force")
+	cmd.ValidArgsFunction = sessionIDs
+	return cmd
+}
+
+// deleteSession deletes a session, and returns when it is gone.
+func deleteSession(ctx context.Context, s *client.Session, force bool) error {
+	err := s.Delete(ctx, force)
+	if err == nil {
+		err = awaitGone(ctx, s)
+	}
+	if client.IsCode(err, schemas.CodeTaskInProgress) {
+		return fmt.Errorf("delete %s: %w (--force aborts it first)", s.ID(), err)
+	}
+	if err != nil {
+		return fmt.Errorf("delete %s: %w", s.ID(), err)
+	}
+	return nil
+}
+
+// awaitGone returns when a session is no more.
+func awaitGone(ctx context.Context, s *client.Session) error {
+	for _, err := range s.Stream(ctx, client.WatchOptions{}) {
+		if client.IsCode(err, schemas.CodeDeleted) || client.IsCode(err, schemas.CodeUnknownSession) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
+}
