@@ -91,16 +91,12 @@ func malformed(format string, args ...any) Outcome {
 	}}
 }
 
-// The kinds of errors: whose fault it was.
+// The kinds of errors, under the names that adapters know them by.
 const (
-	// KindProvider: the provider failed, refused, or answered with something unusable.
-	KindProvider = "provider"
-	// KindEngine: Braid failed, or stopped the request.
-	KindEngine = "engine"
-	// KindInput: the request itself can't be served; sending it again is of no use.
-	KindInput = "input"
-	// KindContext: the same, because it is more than the model's window holds.
-	KindContext = "context"
+	KindProvider = schemas.FaultProvider
+	KindEngine   = schemas.FaultEngine
+	KindInput    = schemas.FaultInput
+	KindContext  = schemas.FaultContext
 )
 
 // Error says why a request did not complete.

@@ -501,7 +501,7 @@ type OpenOutput struct {
 
 // ErrorInfo classifies why a request or a task failed.
 type ErrorInfo struct {
-	// Kind is "provider", "engine", "input", or "context" if the context does not fit into the model's window.
+	// Kind says whose fault it is, one of the constants that begin with Fault.
 	Kind       string         `json:"kind"`
 	Provider   string         `json:"provider,omitzero"`
 	Retryable  bool           `json:"retryable"`
@@ -509,6 +509,18 @@ type ErrorInfo struct {
 	Message    string         `json:"message"`
 	Extra      jsontext.Value `json:",embed"`
 }
+
+// The kinds of failures of a request or a task: whose fault it is.
+const (
+	// FaultProvider: the provider failed, refused, or answered with something unusable.
+	FaultProvider = "provider"
+	// FaultEngine: Braid failed, or stopped the request.
+	FaultEngine = "engine"
+	// FaultInput: the request itself can't be served; sending it again is of no use.
+	FaultInput = "input"
+	// FaultContext: the same, because it is more than the model's window holds.
+	FaultContext = "context"
+)
 
 // The causes of a task's end; one that failed has the kind of its [ErrorInfo] instead.
 const (

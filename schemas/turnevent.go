@@ -193,7 +193,7 @@ type TaskFailure struct {
 
 // TurnErrorInfo classifies a failure: an [ErrorInfo] under the names that events use.
 type TurnErrorInfo struct {
-	// Kind is "provider", "engine", "input", or "context" if the context does not fit into the model's window.
+	// Kind is that of [ErrorInfo].
 	Kind       string `json:"kind"`
 	Provider   string `json:"provider,omitzero"`
 	Retryable  bool   `json:"retryable"`

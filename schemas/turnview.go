@@ -379,7 +379,7 @@ func (v *TurnView) taskEnd(p *TaskEnd) {
 }
 
 func (v *TurnView) failed(p *TaskEnd) {
-	info := &TurnErrorInfo{Kind: cmp.Or(p.Cause, "engine"), Message: fmt.Sprintf("the task ended: %s", p.Status)}
+	info := &TurnErrorInfo{Kind: cmp.Or(p.Cause, FaultEngine), Message: fmt.Sprintf("the task ended: %s", p.Status)}
 	if e := p.ErrorInfo; e != nil {
 		info = &TurnErrorInfo{
 			Kind: e.Kind, Provider: e.Provider, Retryable: e.Retryable, StatusCode: e.StatusCode, Message: e.Message,

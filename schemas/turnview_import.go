@@ -20,8 +20,8 @@ func (v *TurnView) imports(m Message) {
 		v.taskEnd(&TaskEnd{Status: StopAborted, Cause: CauseUser})
 	case v.request != nil: // it steers the task
 	case v.lost != nil:
-		v.taskEnd(&TaskEnd{Status: v.lost.Status, Cause: "provider", ErrorInfo: &ErrorInfo{
-			Kind: "provider", Message: v.lost.ErrorMessage,
+		v.taskEnd(&TaskEnd{Status: v.lost.Status, Cause: FaultProvider, ErrorInfo: &ErrorInfo{
+			Kind: FaultProvider, Message: v.lost.ErrorMessage,
 		}})
 	case v.turn != nil && len(v.turn.calls) == 0:
 		v.taskEnd(&TaskEnd{Status: StopCompleted, Cause: CauseDone})

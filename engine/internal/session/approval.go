@@ -18,10 +18,12 @@ const (
 	deniedTooLate  = "Tool call denied: nobody decided in time."
 )
 
-// decideNext works through the approval queue: calls in call order, one at a time. It stops at
-// the first call that waits for a person. The mode may have changed since that one was asked about:
-// one that the new mode answers waits no longer, unless its deadline has passed: it is denied by what the
-// broker has stored, which this owner may not have read yet.
+// decideNext works through the approval queue: calls in call order, one at a time, up to the first one
+// that waits for a person.
+//
+// The approval mode may have changed since that person was asked. If the new mode decides such a call, it
+// does, unless the call's deadline has passed: then the call is denied by the command of the deadline,
+// which the broker has stored although this owner may not have read it yet.
 func (st *step) decideNext() {
 	r := st.Task.Request
 	if !r.live() || st.loopNear() {
@@ -47,7 +49,7 @@ func (st *step) decideNext() {
 	}
 }
 
-// decideUnasked decides what needs nobody; false if a person must be asked.
+// decideUnasked decides a call that no person is needed for; false if one must be asked.
 func (st *step) decideUnasked(c *Call) bool {
 	if st.loopEnds() {
 		st.decide(c, schemas.DecisionForbidden)
@@ -101,7 +103,7 @@ func (st *step) reject(c *Call, d schemas.Decision, text string) {
 	st.emit(schemas.NewToolCallOutput(c.ToolCallID, text, schemas.StopAborted))
 }
 
-// refuseDecision says why no decision on the call can be taken.
+// refuseDecision says why a decision on the call can't be taken, whoever made it; nil if it can.
 func (st *step) refuseDecision(b *schemas.ApproveBody) *schemas.Error {
 	c := st.call(b.ToolCallID)
 	if c == nil || st.Task.Aborting || !st.Task.Request.awaitsPerson(c) {

@@ -7,9 +7,10 @@ import (
 	"braid/schemas"
 )
 
-// deadline is when a question asked now is too old; empty if it may stand for ever. It is an instant
-// of the owner's clock, and what decides later is the broker's: whoever owns the session then, it is
-// the same clock that sends the deadline and that says when it was sent.
+// deadline is when a question that is asked now becomes too old, as a time in RFC 3339; empty if it may
+// stand for ever. The instant is set by this owner's clock. Whether it has passed is told by the broker's
+// clock alone, whoever owns the session by then: the broker sends the deadline, and says when each command
+// was stored.
 func (st *step) deadline() string {
 	if st.Meta.ApprovalTimeoutMS <= 0 {
 		return ""
@@ -17,8 +18,9 @@ func (st *step) deadline() string {
 	return schemas.FormatTime(st.now.Add(time.Duration(st.Meta.ApprovalTimeoutMS) * time.Millisecond))
 }
 
-// keepDeadline has the broker hold the deadline of the call that waits, and no other. An owner that
-// takes over says it again: the one before may have been lost between asking and saying it.
+// keepDeadline has the broker hold the deadline of the call that waits for a person, and of no other call.
+// A new owner has it held again: the owner before may have been lost between asking the person and
+// telling the broker.
 func (st *step) keepDeadline() {
 	if !st.recovered {
 		return
@@ -47,7 +49,7 @@ func (st *step) keepDeadline() {
 	}
 }
 
-// refuseDeadline says why the call is not denied yet, or no more.
+// refuseDeadline says why the call is not denied for its deadline: it does not wait, or it is too early.
 func (st *step) refuseDeadline(id string) *schemas.Error {
 	if refused := st.refuseDecision(&schemas.ApproveBody{ToolCallID: id}); refused != nil {
 		return refused
@@ -58,7 +60,8 @@ func (st *step) refuseDeadline(id string) *schemas.Error {
 	return nil
 }
 
-// refuseApproval says why a person's decision can't be taken, or no more.
+// refuseApproval says why a person's decision can't be taken: the call does not wait, is another one than
+// the person saw, or the deadline has passed; nil if it can.
 func (st *step) refuseApproval(b *schemas.ApproveBody) *schemas.Error {
 	if refused := st.refuseDecision(b); refused != nil {
 		return refused
@@ -69,13 +72,14 @@ func (st *step) refuseApproval(b *schemas.ApproveBody) *schemas.Error {
 	return nil
 }
 
-// overdue reports that the call's deadline had passed when this step was asked for.
+// overdue reports that the call's deadline had passed at the time of this step: for a command, when the
+// broker stored it.
 func (st *step) overdue(c *Call) bool {
 	return !c.Deadline.IsZero() && !st.at.Before(c.Deadline)
 }
 
-// denyOverdue denies the call that waits, if nobody has decided in time: what is stored behind its
-// deadline decides nothing, even if the broker's own word that it has passed comes later still.
+// denyOverdue denies the call that waits, if its deadline has passed. A command that was stored behind the
+// deadline decides nothing, even if the command of the deadline itself comes later still.
 func (st *step) denyOverdue() {
 	for _, c := range st.Pending() {
 		if st.overdue(c) {

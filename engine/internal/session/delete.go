@@ -5,7 +5,7 @@ import "braid/schemas"
 // deletedReason is why the running task of a session that is deleted is aborted.
 const deletedReason = "the session is deleted"
 
-// refuseDelete says why the session can't be deleted now.
+// refuseDelete says why the session can't be deleted now; nil if it can.
 func (st *step) refuseDelete(b *schemas.DeleteBody) *schemas.Error {
 	if st.Task != nil && !st.Deleting && (b == nil || !b.Force) {
 		return schemas.Errorf(schemas.CodeTaskInProgress, "session %s runs a task: abort it first, or delete with force", st.Session.ID)

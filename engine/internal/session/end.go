@@ -63,7 +63,7 @@ func (st *step) finishAbort() {
 		}
 	}
 	st.emit(&schemas.Abort{Reason: t.AbortReason})
-	st.endTask(&schemas.TaskEnd{Status: schemas.StopAborted, Cause: "user"})
+	st.endTask(&schemas.TaskEnd{Status: schemas.StopAborted, Cause: schemas.CauseUser})
 }
 
 // gaveUp ends the task as failed for a reason of the engine's own, or as aborted if somebody has aborted
@@ -76,7 +76,7 @@ func (st *step) gaveUp(e GaveUp) {
 		return
 	}
 	st.waiting = false
-	why := &schemas.ErrorInfo{Kind: "engine", Message: e.Message}
+	why := &schemas.ErrorInfo{Kind: schemas.FaultEngine, Message: e.Message}
 	if r := t.Request; r != nil {
 		if r.Open {
 			st.giveUpRequest(e, why)
@@ -96,7 +96,7 @@ func (st *step) gaveUp(e GaveUp) {
 		return
 	}
 	st.emit(&schemas.Abort{Reason: e.Message})
-	st.endTask(&schemas.TaskEnd{Status: schemas.StopFailed, Cause: "engine", ErrorInfo: why})
+	st.endTask(&schemas.TaskEnd{Status: schemas.StopFailed, Cause: schemas.FaultEngine, ErrorInfo: why})
 }
 
 // giveUpRequest ends the open request of a task that the engine gives up.

@@ -171,8 +171,8 @@ func (s *State) applyModel(m schemas.Message) {
 	case *schemas.ApprovalDecision:
 		if c := s.call(p.ToolCallID); c != nil {
 			c.Decision = p.Decision
-			r.allowed++
-			c.order = r.allowed
+			r.decided++
+			c.order = r.decided
 		}
 	case *schemas.PartialToolCallOutput:
 		if c := s.call(p.ToolCallID); c != nil {
@@ -225,7 +225,7 @@ func (s *State) endRequest(p *schemas.RequestEnd, at time.Time) {
 	r.Failure = p.ErrorInfo
 	if r.Failure == nil { // an abort, or of a version that did not say
 		provider, _, _ := schemas.SplitModel(r.Model)
-		r.Failure = &schemas.ErrorInfo{Kind: "provider", Provider: provider, Message: p.ErrorMessage, Retryable: p.RetryInMS > 0}
+		r.Failure = &schemas.ErrorInfo{Kind: schemas.FaultProvider, Provider: provider, Message: p.ErrorMessage, Retryable: p.RetryInMS > 0}
 	}
 	s.giveUp(r)
 }

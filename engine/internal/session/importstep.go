@@ -18,8 +18,8 @@ func (st *step) importTrace(e CommandReceived) {
 	st.do(read)
 }
 
-// reads reports that the trace of that command is being read. What is still read of one before it counts
-// for nothing.
+// reads reports that the trace of that command is the one being read. What still comes of the trace of an
+// import before it is ignored.
 func (st *step) reads(command uint64) bool { return st.source != nil && st.source.Sequence == command }
 
 // whileImporting takes a command that comes while the trace is on its way: it waits for the end of the
@@ -82,8 +82,8 @@ func (st *step) traceRead(e TraceRead) {
 	st.importDone(nil)
 }
 
-// importDone gives the import its outcome, which refused says if it is none that is applied, and takes what
-// has waited behind it.
+// importDone gives the import its outcome, applied or refused as refused says, and then takes the commands
+// that have waited for its end.
 func (st *step) importDone(refused *schemas.Error) {
 	source, waiting := st.source, st.held
 	st.source, st.held = nil, nil

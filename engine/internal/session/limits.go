@@ -7,7 +7,7 @@ import (
 	"braid/schemas"
 )
 
-// limits are the session's, with defaults filled in.
+// limits are the session's limits, with defaults filled in.
 func (s *State) limits() schemas.Limits {
 	if s.importing != nil {
 		return s.importing.settings.Limits.WithDefaults()
@@ -18,8 +18,9 @@ func (s *State) limits() schemas.Limits {
 	return s.Meta.Limits.WithDefaults()
 }
 
-// closeTurn keeps of the committed turn that the next request follows what limits go by, and adds
-// the hint that its repetition earned to the context, behind its outputs.
+// closeTurn is called once the newest request's outputs are in the context. Of a committed turn it keeps
+// what loop detection needs, and if the turn repeated others it adds the hint about that to the context,
+// behind the outputs.
 func (s *State) closeTurn() {
 	t := s.Task
 	r := t.Request
@@ -37,8 +38,9 @@ func (s *State) closeTurn() {
 	}
 }
 
-// marks says what a request that has just ended shows: that a budget is used up, that the model
-// repeats itself. A request that did not complete is no turn, and repeats nothing.
+// marks records what a request that has just ended shows: budget_exceeded, if a budget is used up, then
+// loop_detected, if the model repeats itself. A request that did not complete is no turn, and repeats
+// nothing.
 func (st *step) marks() {
 	if over := st.overBudget(); over != nil {
 		st.emit(over)
@@ -75,7 +77,7 @@ func (s *State) overBudget() *schemas.BudgetExceeded {
 func (st *step) firstTurn() {
 	if over := st.overBudget(); over != nil {
 		st.endTask(&schemas.TaskEnd{Status: schemas.StopFailed, Cause: schemas.CauseBudget, ErrorInfo: &schemas.ErrorInfo{
-			Kind: "input", Message: "the session has used " + over.Amounts(),
+			Kind: schemas.FaultInput, Message: "the session has used " + over.Amounts(),
 		}})
 		return
 	}

@@ -68,9 +68,9 @@ func (s *State) loopNear() bool {
 func callsOf(t Turn) string { return t.Calls }
 func textOf(t Turn) string  { return t.Text }
 
-// alike counts, within the window, the turns that are like the given one, itself included. Of those
-// before, only the newest whose results are the same count: who asks again and gets another answer
-// waits for something, and is in no loop.
+// alike counts, within the window, the turns that are like the given one in an aspect, itself included. Of
+// the past ones it goes back only as long as their results are the same: a model that asks again and gets
+// another answer waits for something, and is in no loop.
 func (s *State) alike(aspect func(Turn) string, turn Turn) int {
 	n, results := 1, ""
 	if aspect(turn) == "" {
@@ -90,7 +90,7 @@ func (s *State) alike(aspect func(Turn) string, turn Turn) int {
 	return n
 }
 
-// turnOf describes the turn of a committed request; of calls without output its results lack.
+// turnOf describes the turn of a committed request. Calls that have no output yet add nothing to its results.
 func (s *State) turnOf(r *Request) Turn {
 	if len(r.Calls) == 0 {
 		return Turn{}

@@ -6,7 +6,8 @@ import (
 	"braid/schemas"
 )
 
-// toolOutput merges a fragment: what is known already is skipped, a hole is asked for.
+// toolOutput streams a fragment of a tool's output. What of it is in the stream already is skipped; if it
+// begins behind that, everything from there on is asked for again, this fragment included.
 func (st *step) toolOutput(f schemas.ToolFragment) {
 	c := st.call(f.ToolCallID)
 	if c == nil || !c.running() || f.Attempt < c.Attempt {
@@ -33,7 +34,7 @@ func (st *step) newAttempt(c *Call, attempt int) {
 	st.delta(c, marker, 0)
 }
 
-// merge appends the part of text, which begins at offset, that is new.
+// merge streams the part of text that is new; text begins at offset, in bytes of the attempt's output.
 func (st *step) merge(c *Call, offset int64, text string) {
 	known := c.Offset - offset
 	if known >= int64(len(text)) {
@@ -42,7 +43,8 @@ func (st *step) merge(c *Call, offset int64, text string) {
 	st.delta(c, text[known:], offset+int64(len(text)))
 }
 
-// delta streams text and the offset it takes the attempt to, opening the segment first.
+// delta streams text, behind the start of the output if that is not open yet. offset is up to where the
+// attempt's output is in the stream with it.
 func (st *step) delta(c *Call, text string, offset int64) {
 	if text == "" {
 		return
@@ -53,6 +55,7 @@ func (st *step) delta(c *Call, text string, offset int64) {
 	st.emit(p)
 }
 
+// open streams the start of the call's output, unless it is open.
 func (st *step) open(c *Call) {
 	if !c.Streaming {
 		st.emit(schemas.ToolCallOutputFragment(schemas.PhaseStart, c.ToolCallID, ""))

@@ -19,8 +19,8 @@ func (s *State) applyQueued(p *schemas.TaskQueued) {
 	s.Queue = append(s.Queue, Queued{ID: p.TaskID, Steers: p.Steers, Task: p.Task})
 }
 
-// applyDequeued takes a task off the queue. What its prompt, which follows, then stands behind is
-// complete: the context of the task it steers up to here, or nothing.
+// applyDequeued takes a task off the queue. If its prompt, which follows, steers the running task, what the
+// newest request has left for the context is added before it.
 func (s *State) applyDequeued(p *schemas.TaskDequeued) {
 	s.Queue = slices.DeleteFunc(slices.Clone(s.Queue), func(q Queued) bool { return q.ID == p.TaskID })
 	switch p.Cause {
@@ -55,7 +55,8 @@ func (st *step) refuseTask(c *schemas.Command) *schemas.Error {
 	return nil
 }
 
-// hasHistory says that earlier turns would have to stand before what the session has.
+// hasHistory is the refusal of a prompt with earlier turns for a session that has turns already: the
+// earlier ones would have to stand before those.
 func hasHistory(ref schemas.SessionRef) *schemas.Error {
 	e := schemas.Errorf(schemas.CodeHasHistory, "session %s has turns of its own: others can't come before them", ref.ID)
 	e.Field = "input"
@@ -90,19 +91,20 @@ func (st *step) takeTask(e CommandReceived) {
 	st.note(&schemas.TaskQueued{TaskID: c.ID, Steers: steers, Task: task})
 }
 
-// prompt opens a task, or adds to the one that runs. Turns before the prompt come first.
+// prompt records the prompt of a task, behind the earlier turns that it may bring: it opens a task, or adds
+// to the one that runs.
 func (st *step) prompt(task schemas.TaskBody) {
 	for _, p := range task.Payloads(st.nextCallID) {
 		st.note(p)
 	}
 }
 
-// dequeue says why a task waits no longer.
+// dequeue records that a task waits no longer, and why.
 func (st *step) dequeue(q Queued, cause schemas.DequeueCause) {
 	st.emit(&schemas.TaskDequeued{TaskID: q.ID, Cause: cause})
 }
 
-// joinSteering adds what steers the task to it. Its next request follows.
+// joinSteering adds the prompts that wait to steer the task to it, before its next request begins.
 func (st *step) joinSteering() {
 	for _, q := range st.Queue {
 		if q.Steers {
@@ -119,7 +121,7 @@ func (st *step) dropQueue() {
 	}
 }
 
-// startNext begins the task that has waited longest, once none runs.
+// startNext begins the task that has waited longest, if none runs; false if it does not.
 func (st *step) startNext() bool {
 	if st.Task != nil || !st.recovered || len(st.Queue) == 0 {
 		return false
@@ -130,7 +132,7 @@ func (st *step) startNext() bool {
 	return true
 }
 
-// endTask closes the task.
+// endTask records the end of the task.
 func (st *step) endTask(p *schemas.TaskEnd) {
 	p.TaskID = st.Task.ID
 	st.emit(p)

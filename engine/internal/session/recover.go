@@ -39,7 +39,7 @@ func (st *step) takenOver(e TakenOver) {
 		}
 		st.failRequest(ModelEnded{
 			Status: schemas.StopTimeout, Usage: e.Lost, Estimated: true,
-			Failure: &schemas.ErrorInfo{Kind: "engine", Message: message, Retryable: true},
+			Failure: &schemas.ErrorInfo{Kind: schemas.FaultEngine, Message: message, Retryable: true},
 		})
 	case r.RetryInMS > 0 && !t.Aborting:
 		st.waitOn(r)
@@ -59,7 +59,8 @@ func (st *step) takenOver(e TakenOver) {
 	st.checkpoint()
 }
 
-// checkpoint records everything open.
+// checkpoint records everything that is being streamed, if anything is, so that a takeover never depends on
+// fragments that have expired.
 func (st *step) checkpoint() {
 	if !st.Busy() {
 		return

@@ -18,7 +18,7 @@ const (
 	retryJitter   = 4
 )
 
-// begin opens a request and calls the model.
+// begin opens a request and has its model called. attempt counts the requests of the turn, from 1.
 func (st *step) begin(attempt int, model string) {
 	st.joinSteering()
 	p := &schemas.RequestBegin{}
@@ -34,7 +34,7 @@ func (st *step) begin(attempt int, model string) {
 	st.do(CallModel{Request: st.requests, Attempt: attempt, Model: model, Input: st.input(model)})
 }
 
-// current reports that the model call is the one the session listens to.
+// current reports that a model call is that of the open request: what any other call still says is ignored.
 func (st *step) current(request uint64) bool {
 	return st.Task != nil && st.Task.Request != nil && st.Task.Request.Open && st.Task.Request.ID == request
 }
@@ -130,7 +130,7 @@ func (st *step) failRequest(e ModelEnded) {
 	st.useIfAny(e.Usage, e.Estimated)
 	failure := e.Failure
 	if failure == nil {
-		failure = &schemas.ErrorInfo{Kind: "provider"}
+		failure = &schemas.ErrorInfo{Kind: schemas.FaultProvider}
 	}
 	end := &schemas.RequestEnd{
 		Status: e.Status, Attempt: st.Task.Request.Attempt, ErrorMessage: failure.Message, ErrorInfo: failure,
@@ -161,7 +161,7 @@ func (st *step) waitOn(r *Request) {
 	st.do(WaitRetry{Request: r.ID, Delay: left})
 }
 
-// refuseRetry says why no wait can be cut short.
+// refuseRetry says why there is no wait to be cut short; nil if there is one.
 func (st *step) refuseRetry() *schemas.Error {
 	switch {
 	case st.Task == nil:
@@ -189,7 +189,7 @@ func (st *step) closeSegment(reason schemas.StopReason) {
 	}
 }
 
-// closing is what closes the segment: its stop and its complete message.
+// closing are the messages that close the segment, its stop and its complete message, both with the reason.
 func (seg *Segment) closing(text string, reason schemas.StopReason) []schemas.Payload {
 	switch seg.Of {
 	case schemas.KindText:

@@ -16,11 +16,11 @@ import (
 // A model that was given up so, for a reason of its provider's, is asked last for a while: else every task
 // would climb its ladder anew. When the while is over, or it has answered, it is in its place again.
 
-// coolDown is that while. It is a blunt instrument: long enough that a session under way pays for an outage
+// coolDown is how long such a model is asked last. It is a blunt instrument: long enough that a session under way pays for an outage
 // now and then and not with every task, short enough that nobody has to turn anything back.
 const coolDown = 5 * time.Minute
 
-// ownModel is the first route.
+// ownModel is the session's own model, which is its first route.
 func (s *State) ownModel() string {
 	if s.importing != nil {
 		return modelOf(s.importing.settings)
@@ -52,6 +52,7 @@ func (st *step) nextRoute() string {
 	return last
 }
 
+// fallbacks are the models that follow the session's own.
 func (s *State) fallbacks() []string {
 	if s.Meta == nil {
 		return nil
@@ -70,7 +71,7 @@ func (st *step) cools(model string) bool {
 // was aborted, its input refused, or its engines lost.
 func (s *State) giveUp(r *Request) {
 	kind := r.Failure.Kind
-	if s.importing != nil || r.climbs(r.Status, r.Failure) || r.Status == schemas.StopAborted || refusedInput(kind) || kind == "engine" {
+	if s.importing != nil || r.climbs(r.Status, r.Failure) || r.Status == schemas.StopAborted || refusedInput(kind) || kind == schemas.FaultEngine {
 		return
 	}
 	if s.GivenUp == nil {
@@ -125,7 +126,9 @@ func (r *Request) climbs(status schemas.StopReason, failure *schemas.ErrorInfo) 
 
 // refusedInput reports that a failure of the kind is one of what was asked: it is none of the model's, and
 // comes again if it is asked again.
-func refusedInput(kind string) bool { return kind == "input" || kind == "context" }
+func refusedInput(kind string) bool {
+	return kind == schemas.FaultInput || kind == schemas.FaultContext
+}
 
 // afterFailure is the route that follows where the request's has no attempt left; empty if none does.
 func (st *step) afterFailure(status schemas.StopReason) string {

@@ -40,7 +40,7 @@ type State struct {
 	// Queue is what waits for it, in the order in which it was asked for.
 	Queue []Queued
 
-	// importing is the trace that the session is being made of.
+	// importing is the trace that the session is being made of; nil once it is, or if it was created.
 	importing *importing
 	// foreignCalls is the highest number among the ids of an imported trace's calls.
 	foreignCalls int
@@ -50,8 +50,8 @@ type State struct {
 
 	// deleter is the command by which it is.
 	deleter string
-	// opener names the task a prompt opens: the command of the newest applied outcome, or the
-	// newest task to leave the queue.
+	// opener is the id of the task that the next prompt opens: that of the newest applied command, or of
+	// the newest task to leave the queue.
 	opener string
 
 	// What follows belongs to the owner and is not in the log.
@@ -59,16 +59,16 @@ type State struct {
 	// Policy judges calls before anybody is asked; nil if there are no rules.
 	Policy Policy
 
-	fence     uint64 // distinguishes this owner's call ids
-	calls     int    // ids given out under the fence
-	requests  uint64 // model calls started by this owner
-	listing   bool   // the tool list was asked for
-	waiting   bool   // a retry timer runs
-	recovered bool
+	fence     uint64            // the owner's, part of the call ids that it gives out
+	calls     int               // ids given out under the fence
+	requests  uint64            // model calls started by this owner
+	listing   bool              // the tool list was asked for
+	waiting   bool              // a retry timer runs
+	recovered bool              // TakenOver was taken: nothing happens by itself before
 	source    *CommandReceived  // the import under way
 	held      []CommandReceived // commands that wait for its end
-	armed     string            // the call whose deadline the broker was told
-	arms      int               // how often it was told
+	armed     string            // the call whose deadline the broker holds; empty: none
+	arms      int               // how many deadlines this owner has had it hold
 }
 
 // Task is what one prompt started.
@@ -109,9 +109,10 @@ type Request struct {
 	Attempt int
 	// Model is who is asked, "provider/model".
 	Model string
-	// Tries is its step on the ladder of its route, from 1.
+	// Tries is its step on the retry ladder of its model, from 1, see request.go.
 	Tries int
-	// Moved is set once its owner has handed the session over while it was open.
+	// Moved is set once an owner has handed the session over while the request was open: it has not
+	// failed, and is made again on the same step of the ladder.
 	Moved bool
 	// Open until request_end.
 	Open bool
@@ -136,9 +137,9 @@ type Request struct {
 	// Calls are its tool calls, in call order.
 	Calls []*Call
 
-	allowed int               // counts its calls that were
+	decided int               // how many of its calls have a decision
 	folded  bool              // its outputs are in the context
-	torn    bool              // fragments since the last certain point may be missing
+	torn    bool              // fragments of the open segment may be missing, see [State.Gap]
 	ids     map[string]string // the provider's call ids to the engine's
 	stop    *schemas.Message  // the open segment's stop, which waits for the complete message
 }
@@ -171,17 +172,18 @@ type Call struct {
 	Attempt int
 	Offset  int64
 
-	order  int  // counts the calls that were allowed, from 1
-	sent   bool // this owner has it started, or followed
-	torn   bool // fragments of the output may be missing
+	order  int  // its place among the calls of the request that have a decision, from 1; 0: it has none
+	sent   bool // this owner has asked for its start, or follows it
+	torn   bool // fragments of the output may be missing, see [State.Gap]
 	ruled  bool // the owner's policy has judged it
 	ruling Ruling
 }
 
-// New returns the state of a session nothing is known of.
+// New returns the state of a session of which nothing is known yet.
 func New(ref schemas.SessionRef) *State { return &State{Session: ref} }
 
-// Own makes the state an owner's: ids it gives out carry the fence.
+// Own makes the state that of a new owner, once the log is folded: ids that it gives out carry the fence,
+// and what the owner before had under way is not under way any more.
 func (s *State) Own(fence uint64) {
 	s.fence, s.calls, s.requests = fence, s.foreignCalls, 0
 	s.source, s.held = nil, nil
@@ -250,9 +252,10 @@ func (s *State) call(id string) *Call {
 	return nil
 }
 
-// live reports that calls of the request can still be decided: it runs, or it committed.
+// live reports that calls of the request can still be decided: it is open, or it has committed.
 func (r *Request) live() bool { return r.Open || r.Status == schemas.StopCompleted }
 
+// awaitsPerson reports that a person was asked about the call and has not decided.
 func (r *Request) awaitsPerson(c *Call) bool {
 	return r.live() && c.Asked && c.Decision == ""
 }

@@ -14,7 +14,7 @@ type step struct {
 	*State
 	now    time.Time
 	at     time.Time // when it was asked for: of a command, when the broker stored it
-	jitter float64   // of a retry that the event brings about
+	jitter float64   // what lengthens the wait before a retry that the event brings about, see retryDelay
 	out    Output
 }
 
@@ -68,10 +68,10 @@ func (s *State) Step(now time.Time, event Event) Output {
 	return st.out
 }
 
-// emit appends a message to the session and folds it in.
+// emit appends a message to the session's log and folds it into the state.
 func (st *step) emit(p schemas.Payload) { st.append(schemas.New(st.now, p)) }
 
-// note is emit for what is kept but not shown.
+// note is emit for a message that the trace keeps and watchers do not see.
 func (st *step) note(p schemas.Payload) { st.append(schemas.NewTraceOnly(st.now, p)) }
 
 func (st *step) append(m schemas.Message) {
@@ -79,6 +79,7 @@ func (st *step) append(m schemas.Message) {
 	st.out.Messages = append(st.out.Messages, m)
 }
 
+// do adds an effect, which is carried out once the messages of the step are stored.
 func (st *step) do(e Effect) { st.out.Effects = append(st.out.Effects, e) }
 
 // command gives a command its one outcome and does what it asks for.
@@ -184,11 +185,12 @@ func (st *step) applied(e CommandReceived, message string) {
 	st.answer(e, &schemas.CommandOutcome{Code: schemas.CodeApplied, Message: message})
 }
 
-// taken is the outcome of a prompt that is applied.
+// taken is applied for a prompt, with what became of it.
 func (st *step) taken(e CommandReceived, how schemas.Taken) {
 	st.answer(e, &schemas.CommandOutcome{Code: schemas.CodeApplied, Taken: how, Caller: e.Command.Caller})
 }
 
+// answer records a command's outcome and has its sender told.
 func (st *step) answer(e CommandReceived, p *schemas.CommandOutcome) {
 	p.CommandID, p.Command, p.Sequence = e.Command.ID, e.Command.Type, e.Sequence
 	if p.Command == schemas.CommandImport && p.Code != schemas.CodeApplied && st.importing != nil {
@@ -199,6 +201,7 @@ func (st *step) answer(e CommandReceived, p *schemas.CommandOutcome) {
 	st.do(Answer{p.Outcome(0)})
 }
 
+// create records what a new session is created with.
 func (st *step) create(c *schemas.Command) {
 	provider, model, _ := schemas.SplitModel(c.Create.Model) // validated at the edge
 	mode := c.Create.ApprovalMode
@@ -213,6 +216,7 @@ func (st *step) create(c *schemas.Command) {
 	})
 }
 
+// toolsListed records the session's snapshot of the tools there are, as far as the session may use them.
 func (st *step) toolsListed(tools []schemas.ToolDefinition) {
 	st.listing = false
 	if st.Tools == nil && !st.Deleted {

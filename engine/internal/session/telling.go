@@ -33,7 +33,7 @@ func (t *Task) telling(again bool) telling {
 	all := func(text string) string { return text }
 	switch r := t.Request; {
 	case r == nil || r.Failure == nil:
-	case r.Failure.Kind == "context":
+	case r.Failure.Kind == schemas.FaultContext:
 		return telling{beginning, notFitting}
 	case !refusedByProvider(r.Failure):
 	case again:
@@ -47,7 +47,7 @@ func (t *Task) telling(again bool) telling {
 // refusedByProvider reports that it was the provider who took offense at what was asked. Where there is no such
 // model it has not looked at it.
 func refusedByProvider(e *schemas.ErrorInfo) bool {
-	return e.Kind == "input" && e.StatusCode != 0 && e.StatusCode != 404
+	return e.Kind == schemas.FaultInput && e.StatusCode != 0 && e.StatusCode != 404
 }
 
 // output is a call's output as it stays: it has its place behind its call.

@@ -6,7 +6,7 @@ import (
 	"braid/schemas"
 )
 
-// OpenRequest tells what is known of the request that is open, for who must estimate what it used:
+// OpenRequest tells what is known of the request that is open, for whoever must estimate what it used:
 // what the model was asked, besides the system prompt and the tools, and what it has said so far, the
 // open segment as if it ended here. It is false if none is open; one of a trace that is being imported
 // was made elsewhere.
@@ -32,13 +32,13 @@ func (s *State) applyUsage(p *schemas.TokenUsage) {
 	}
 }
 
-// use says what the open request used. Only its end may follow.
+// use records what the open request used. Only the request's end may follow.
 func (st *step) use(used schemas.TokenCounts, estimated bool) {
 	st.emit(&schemas.TokenUsage{Session: st.Usage.Add(used), Request: used, Estimated: estimated})
 }
 
-// useIfAny is use for a request that does not complete. One that never reached its model used
-// nothing, and says nothing of it.
+// useIfAny is use for a request that does not complete: one that never reached its model used nothing, and
+// has no token_usage.
 func (st *step) useIfAny(used schemas.TokenCounts, estimated bool) {
 	if used.Total > 0 {
 		st.use(used, estimated)

@@ -37,7 +37,7 @@ func (st *step) heldBack(c *Call) bool {
 	return false
 }
 
-// toolStarted binds the session to where its first call on files runs.
+// toolStarted binds the session to the place where the first call on its files has started.
 func (st *step) toolStarted(e ToolStarted) {
 	c := st.call(e.ToolCallID)
 	if c == nil || !c.running() || st.Bound != nil || !st.Tools[c.Name].Workspace {
@@ -47,7 +47,7 @@ func (st *step) toolStarted(e ToolStarted) {
 	st.startHeldBack()
 }
 
-// startHeldBack sends the calls that need not wait any more.
+// startHeldBack sends the calls that were held back and need not wait any more.
 func (st *step) startHeldBack() {
 	if st.Task == nil || st.Task.Request == nil {
 		return
