@@ -17,6 +17,7 @@
 //	prices.go      what requests cost
 //	toolcall.go    one tool call from its first record to its last
 //	toolwait.go    waiting for its start and its end, and what is done when they don't come
+//	settled.go     what there is to tell of calls that no toolrunner tells of
 //	workspace.go   calls go to where the session's files are
 //	policy.go      the operator's rules for tool calls
 //	delete.go      the end of a session

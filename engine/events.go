@@ -22,6 +22,8 @@ type Events struct {
 	TakenOver func(cause string)
 	// RequestEnded: a model call is over. One that completed is a turn.
 	RequestEnded func(EndedRequest)
+	// CallSettled: an attempt of a tool call is over of which no toolrunner tells.
+	CallSettled func(SettledCall)
 	// TaskEnded: a task is over.
 	TaskEnded func(EndedTask)
 }
@@ -61,6 +63,21 @@ type EndedRequest struct {
 	Estimated bool
 }
 
+// SettledCall is an attempt of a tool call that its engine has settled: it was withdrawn before any toolrunner
+// started it, or its toolrunner was lost with it. What a toolrunner ends, late or not, that one tells of.
+type SettledCall struct {
+	TaskOf
+	ToolCallID string
+	Tool       string
+	// Attempt counts the attempts of the call, from 1.
+	Attempt int
+	// Started is set if a toolrunner had started it.
+	Started bool
+	// Begun is when it was queued or, if it had started, when it did; by the broker's clock or ours.
+	Begun, Ended time.Time
+	Status       schemas.StopReason
+}
+
 // EndedTask is a task that is over. About its times see [EndedRequest].
 type EndedTask struct {
 	TaskOf
@@ -85,7 +102,7 @@ const MaxSteered = 32
 func (e Events) And(f Events) Events {
 	return Events{
 		Appended: both(e.Appended, f.Appended), Settled: both(e.Settled, f.Settled), TakenOver: both(e.TakenOver, f.TakenOver),
-		RequestEnded: both(e.RequestEnded, f.RequestEnded), TaskEnded: both(e.TaskEnded, f.TaskEnded),
+		RequestEnded: both(e.RequestEnded, f.RequestEnded), CallSettled: both(e.CallSettled, f.CallSettled), TaskEnded: both(e.TaskEnded, f.TaskEnded),
 	}
 }
 

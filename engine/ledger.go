@@ -17,11 +17,12 @@ type ledger struct {
 	opener   string                          // names the task that a prompt begins
 	callers  map[string]schemas.TraceContext // of prompts that have neither begun a task nor joined one
 	task     EndedTask
-	request  *EndedRequest // the open one
+	request  *EndedRequest          // the open one
+	settled  map[string]SettledCall // calls whose output is on its way to the log, by id
 }
 
 func newLedger(ref schemas.SessionRef) ledger {
-	return ledger{ref: ref, callers: map[string]schemas.TraceContext{}}
+	return ledger{ref: ref, callers: map[string]schemas.TraceContext{}, settled: map[string]SettledCall{}}
 }
 
 // read takes the session's next message, and tells events what ended with it.
@@ -54,6 +55,11 @@ func (l *ledger) read(m schemas.Message, events Events) {
 		}
 	case *schemas.RequestEnd:
 		l.requestEnds(p, m.Time(), events)
+	case *schemas.ToolCallOutput:
+		if call, ok := l.settled[p.ToolCallID]; ok {
+			delete(l.settled, p.ToolCallID)
+			tell(events.CallSettled, call)
+		}
 	case *schemas.TaskEnd:
 		l.taskEnds(p, m.Time(), events)
 	default:
@@ -140,6 +146,7 @@ func (l *ledger) requestEnds(p *schemas.RequestEnd, at time.Time, events Events)
 func (l *ledger) taskEnds(p *schemas.TaskEnd, at time.Time, events Events) {
 	t := l.task
 	l.task = EndedTask{}
+	clear(l.settled)
 	if t.Begun.IsZero() {
 		return // the end of an imported one
 	}

@@ -30,8 +30,10 @@ type toolCall struct {
 
 	toolrunner atomic.Pointer[string] // who runs it, once that is known
 	asked      time.Time              // when output was last asked for again; only the loop uses it
-	above      schemas.TraceContext   // what it carries to its toolrunner, see [Options.TraceContext]
-	stood      time.Duration          // how long ago the record was stored that this owner found
+	task       TaskOf
+	above      schemas.TraceContext // what it carries to its toolrunner, see [Options.TraceContext]
+	since      time.Time            // when it was queued, or was started
+	stood      time.Duration        // how long ago the record was stored that this owner found
 }
 
 // startTool follows a call that is allowed, once the decision is stored, on a goroutine of its own.
@@ -39,12 +41,15 @@ func (r *runner) startTool(e session.StartTool) {
 	if r.calls[e.Call.ToolCallID] != nil {
 		return
 	}
-	c := &toolCall{r: r, start: e, pool: e.Definition.Pool, hint: make(chan *schemas.ToolRecord, 4), cancel: make(chan struct{})}
+	c := &toolCall{
+		r: r, start: e, pool: e.Definition.Pool, hint: make(chan *schemas.ToolRecord, 4), cancel: make(chan struct{}),
+		task: r.ledger.task.TaskOf,
+	}
 	if e.Bound != nil {
 		c.settleIn(e.Bound)
 	}
 	if r.e.above != nil {
-		c.above = r.e.above(r.ledger.task.TaskOf)
+		c.above = r.e.above(c.task)
 	}
 	r.calls[e.Call.ToolCallID] = c
 	r.spawn(c.run)
@@ -105,8 +110,10 @@ func (c *toolCall) run(ctx context.Context) {
 	for err == nil && ctx.Err() == nil {
 		switch rec.State {
 		case schemas.RecordQueued:
+			c.since = storedOr(rec, time.Now())
 			rec, err = c.awaitStart(ctx, rec)
 		case schemas.RecordStarted:
+			c.since = storedOr(rec, time.Now())
 			rec, err = c.awaitEnd(ctx, rec)
 		default:
 			if rec.State == schemas.RecordDone {
@@ -129,8 +136,12 @@ func (c *toolCall) ended(rec schemas.ToolRecord) {
 	if result == nil {
 		result = &schemas.ToolResult{Output: "[the call was withdrawn before it started]", Appends: true, StopReason: schemas.StopAborted}
 	}
+	settled, tells := c.settled(rec, result)
 	c.r.onLoop(func() {
 		delete(c.r.calls, c.id())
+		if tells {
+			c.r.ledger.settled[c.id()] = settled
+		}
 		c.r.step(session.ToolEnded{ToolCallID: c.id(), Attempt: rec.Attempt, Result: *result})
 	})
 }

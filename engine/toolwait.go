@@ -216,7 +216,11 @@ const maxToolAttempts = 3
 func (c *toolCall) lost(ctx context.Context, rec schemas.ToolRecord) (schemas.ToolRecord, error) {
 	c.r.log.Warn().Str("call", c.id()).Str("toolrunner", rec.Toolrunner).Msg("a toolrunner was lost with a call")
 	if c.start.Definition.Retry == schemas.RetrySafe && rec.Attempt < maxToolAttempts {
-		return c.write(ctx, rec.Sequence, schemas.ToolRecord{State: schemas.RecordQueued, Attempt: rec.Attempt + 1})
+		again, err := c.write(ctx, rec.Sequence, schemas.ToolRecord{State: schemas.RecordQueued, Attempt: rec.Attempt + 1})
+		if err == nil && again.State == schemas.RecordQueued {
+			tell(c.r.e.events.CallSettled, c.attempt(rec.Attempt, true, schemas.StopFailed, time.Now()))
+		}
+		return again, err
 	}
 	return c.endInPlace(ctx, rec, schemas.StopFailed, "the toolrunner was lost after it had started the call; whether the call took effect is unknown")
 }

@@ -18,7 +18,7 @@ func (s *Spans) Engine() engine.Events {
 	if s == nil {
 		return engine.Events{}
 	}
-	return engine.Events{RequestEnded: s.request, TaskEnded: s.task}
+	return engine.Events{RequestEnded: s.request, CallSettled: s.settled, TaskEnded: s.task}
 }
 
 // TraceContext says what the calls of a task carry, for their toolrunners to draw them below it. It fits
@@ -115,6 +115,16 @@ func (s *Spans) request(r engine.EndedRequest) {
 		why = strconv.Itoa(r.Failure.StatusCode)
 	}
 	end(span, r.Begun, r.Ended, r.Status, why)
+}
+
+func (s *Spans) settled(c engine.SettledCall) {
+	why := "withdrawn"
+	if c.Started {
+		why = "lost"
+	}
+	span := s.beginCall(s.within(c.TaskOf), c.Tool, c.ToolCallID, c.Attempt, c.Begun, operation("execute_tool", c.TaskOf)...)
+	span.SetAttributes(attribute.String("braid.cause", why))
+	end(span, c.Begun, c.Ended, c.Status, why)
 }
 
 // end ends a span with its status. why is one word for what went wrong, if there is a better one than

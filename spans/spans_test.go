@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -45,7 +46,7 @@ turns:
 
 var ref = schemas.SessionRef{Project: "default", ID: "s1"}
 
-// stage is a broker and a toolrunner whose one tool waits until it is let go.
+// stage is a broker and a toolrunner whose tools wait until they are let go.
 type stage struct {
 	t      *testing.T
 	broker *bustest.Broker
@@ -53,6 +54,7 @@ type stage struct {
 	script string    // its model's
 	// sent are the spans of all processes; a killed one's are among them, if they were over.
 	sent    *tracetest.InMemoryExporter
+	lose    func() // loses the toolrunner
 	running chan struct{}
 	let     chan struct{}
 }
@@ -64,7 +66,15 @@ func newStage(t *testing.T) *stage {
 		t: t, broker: broker, conn: broker.Conn(t), script: script, sent: tracetest.NewInMemoryExporter(),
 		running: make(chan struct{}, 10), let: make(chan struct{}),
 	}
-	tool := toolrunner.Func("wait", "Waits.", func(ctx context.Context, _ struct{}, _ io.Writer) (string, error) {
+	s.lose = s.toolrunner()
+	return s
+}
+
+// toolrunner starts a toolrunner, whose tools are wait and, of calls that may run twice, again. lose ends it
+// as close to a crash as can be: it says no more.
+func (s *stage) toolrunner() (lose func()) {
+	s.t.Helper()
+	run := func(ctx context.Context, _ struct{}, _ io.Writer) (string, error) {
 		s.running <- struct{}{}
 		select {
 		case <-s.let:
@@ -72,21 +82,33 @@ func newStage(t *testing.T) *stage {
 		case <-ctx.Done():
 			return "", ctx.Err()
 		}
-	}, toolrunner.ReadOnly)
+	}
+	tools := []toolrunner.Tool{
+		toolrunner.Func("wait", "Waits.", run, toolrunner.ReadOnly),
+		toolrunner.Func("again", "Waits.", run, toolrunner.ReadOnly, toolrunner.RetrySafe),
+		toolrunner.Func("hurry", "Waits.", run, toolrunner.ReadOnly),
+	}
+	tools[2].Definition.QueueTimeoutMS = 100
 	ctx, cancel := context.WithCancel(context.Background())
 	var done sync.WaitGroup
+	var lost atomic.Bool
 	ready := make(chan struct{})
-	conn := broker.Conn(t)
+	conn, drawn := s.broker.Conn(s.t), s.process().Toolrunner()
 	done.Go(func() {
-		if err := toolrunner.Serve(ctx, conn, toolrunner.ServeOptions{
-			Tools: []toolrunner.Tool{tool}, Events: s.process().Toolrunner(), Ready: func() { close(ready) }, Log: zerolog.Nop(),
-		}); err != nil {
-			t.Error(err)
+		err := toolrunner.Serve(ctx, conn, toolrunner.ServeOptions{Tools: tools, Ready: func() { close(ready) }, Log: zerolog.Nop(),
+			Events: toolrunner.Events{Ended: func(c toolrunner.EndedCall) {
+				if !lost.Load() {
+					drawn.Ended(c)
+				}
+			}},
+		})
+		if err != nil && !lost.Load() {
+			s.t.Error(err)
 		}
 	})
-	t.Cleanup(func() { cancel(); done.Wait() })
+	s.t.Cleanup(func() { cancel(); done.Wait() })
 	<-ready
-	return s
+	return func() { lost.Store(true); conn.Close(); cancel() }
 }
 
 // process draws spans as one process does.
@@ -160,29 +182,35 @@ func (s *stage) begin() {
 	<-s.running
 }
 
-// drawn waits for the spans of so many tasks and returns all spans.
-func (s *stage) drawn(tasks int) tracetest.SpanStubs {
+// await waits for so many spans of a name and returns all spans.
+func (s *stage) await(name string, n int) tracetest.SpanStubs {
 	s.t.Helper()
 	deadline := time.After(20 * time.Second)
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {
 		spans := s.sent.GetSpans()
-		ended := 0
+		found := 0
 		for _, span := range spans {
-			if span.Name == "invoke_agent" {
-				ended++
+			if span.Name == name {
+				found++
 			}
 		}
-		if ended == tasks {
+		if found == n {
 			return spans
 		}
 		select {
 		case <-tick.C:
 		case <-deadline:
-			s.t.Fatalf("of %d tasks there are %v", tasks, spans)
+			s.t.Fatalf("not %d of %s are drawn: %v", n, name, spans)
 		}
 	}
+}
+
+// drawn waits for the spans of so many tasks and returns all spans.
+func (s *stage) drawn(tasks int) tracetest.SpanStubs {
+	s.t.Helper()
+	return s.await("invoke_agent", tasks)
 }
 
 // tree renders spans, children below their parents, in the order of their beginnings, and of

@@ -2,6 +2,7 @@ package spans
 
 import (
 	"context"
+	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
@@ -19,18 +20,22 @@ func (s *Spans) Toolrunner() toolrunner.Events {
 }
 
 func (s *Spans) call(c toolrunner.EndedCall) {
-	name, attributes := "execute_tool", []attribute.KeyValue{
+	span := s.beginCall(remote(context.Background(), c.TraceContext), c.Tool, c.ToolCallID, c.Attempt, c.Begun,
 		attribute.String("gen_ai.operation.name", "execute_tool"),
-		attribute.String("gen_ai.tool.type", "function"),
-		attribute.String("gen_ai.tool.call.id", c.ToolCallID),
-		attribute.String("gen_ai.conversation.id", c.Session.ID),
-		attribute.String("braid.project", c.Session.Project),
-		attribute.Int("braid.attempt", c.Attempt),
-	}
-	if c.Tool != "" {
-		name += " " + c.Tool
-		attributes = append(attributes, attribute.String("gen_ai.tool.name", c.Tool))
-	}
-	_, span := s.tracer.Start(remote(context.Background(), c.TraceContext), name, trace.WithTimestamp(c.Begun), trace.WithAttributes(attributes...))
+		attribute.String("gen_ai.conversation.id", c.Session.ID), attribute.String("braid.project", c.Session.Project))
 	end(span, c.Begun, c.Ended, c.StopReason, "")
+}
+
+// beginCall begins the span of an attempt of a call, whoever tells of it. tool is empty if there is none.
+func (s *Spans) beginCall(ctx context.Context, tool, call string, attempt int, at time.Time, more ...attribute.KeyValue) trace.Span {
+	name := "execute_tool"
+	if tool != "" {
+		name += " " + tool
+		more = append(more, attribute.String("gen_ai.tool.name", tool))
+	}
+	_, span := s.tracer.Start(ctx, name, trace.WithTimestamp(at), trace.WithAttributes(more...), trace.WithAttributes(
+		attribute.String("gen_ai.tool.type", "function"),
+		attribute.String("gen_ai.tool.call.id", call),
+		attribute.Int("braid.attempt", attempt)))
+	return span
 }
