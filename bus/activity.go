@@ -28,7 +28,7 @@ func ParseSessionState(s string) (SessionState, error) {
 // Activity is what a session is doing at a position of its stream: what an engine said once, carried
 // on message by message. It is a value.
 type Activity struct {
-	open       bool // a task is
+	open       bool // a task is open
 	compacting bool
 	pending    []PendingApproval // replaced, never changed in place
 }
@@ -99,7 +99,7 @@ func (a Activity) Apply(m schemas.Message) Activity {
 	return a
 }
 
-// without is pending without a call.
+// without returns the pending approvals but that of a call.
 func (a Activity) without(call string) []PendingApproval {
 	var rest []PendingApproval
 	for _, p := range a.pending {

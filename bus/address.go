@@ -6,8 +6,9 @@ import (
 	"strings"
 )
 
-// checkAddresses refuses what is no broker's URL, or several separated by commas; waiting would
-// not make it one. The error does not repeat what was given, since a password may be in it.
+// checkAddresses checks that urls is the URL of a broker, or several separated by commas: anything else
+// is refused at once, since waiting for such a broker would never end well. The error does not repeat
+// what was given, since a password may be in it.
 func checkAddresses(urls string) error {
 	parts := strings.Split(urls, ",")
 	for i, part := range parts {
@@ -23,7 +24,7 @@ func checkAddresses(urls string) error {
 	return nil
 }
 
-// redact makes URLs fit to be shown: who logs in, and with which password or token, is left out.
+// redact makes URLs fit to be shown: user names, passwords and tokens are left out.
 func redact(urls string) string {
 	parts := strings.Split(urls, ",")
 	for i, part := range parts {

@@ -37,7 +37,8 @@ func (c *Conn) respond(m *nats.Msg, body []byte) error {
 	return nil
 }
 
-// request sends a request and returns the whole answer of whoever answers it.
+// request sends a request and returns the whole answer, put together if it comes in parts, of whoever
+// answers first. It waits as long as ctx allows.
 func (c *Conn) request(ctx context.Context, subject string, body []byte) ([]byte, error) {
 	inbox := c.nc.NewInbox() // of its own: the shared one takes one message for an answer
 	sub, err := c.nc.SubscribeSync(inbox)

@@ -35,7 +35,7 @@ func (a Ack) Fresh(now time.Time) bool {
 type storeRun struct {
 	first time.Time // when the first try was sent
 	try   int
-	last  error // the last answer that was one, if any
+	last  error // what the broker refused last, or why no answer came if it never refused
 }
 
 // store publishes a frame until its outcome is known. Every try is the identical message, so the

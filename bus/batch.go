@@ -260,6 +260,7 @@ type joiner struct {
 	text strings.Builder
 }
 
+// add takes the next message.
 func (j *joiner) add(m schemas.Message) {
 	text, delta := deltaText(m)
 	if j.n > 0 && !(delta && sameSegment(j.last, m)) {
@@ -277,6 +278,7 @@ func (j *joiner) add(m schemas.Message) {
 	j.text.WriteString(text)
 }
 
+// flush ends the run of deltas that is being joined.
 func (j *joiner) flush() {
 	m := j.run
 	if j.n > 1 {
@@ -288,6 +290,7 @@ func (j *joiner) flush() {
 	j.text = strings.Builder{}
 }
 
+// done returns all messages, joined.
 func (j *joiner) done() []schemas.Message {
 	if j.n > 0 {
 		j.flush()

@@ -91,10 +91,12 @@ func (c *Conn) putBlob(ctx context.Context, name string, data []byte) error {
 // blobChunk is the size of the messages an object is cut into. The broker must take it.
 const blobChunk = 128 << 10
 
-// putObject stores what r holds as an object of the bucket, chunk by chunk, each acknowledged
-// before the next. It tries each as long as ctx allows, unless final says that a refusal is; an error
-// of r ends it. The object exists when its description is stored, which is last. The client library's own Put publishes without
-// waiting, and leaves a goroutine behind when it is done too soon.
+// putObject stores what r holds as an object of the bucket, chunk by chunk, each acknowledged before the
+// next. It tries each as long as ctx allows, unless final says that a refusal of the broker is final; an
+// error of r ends it. The object exists once its description is stored, which comes last.
+//
+// The client library's own Put is not used: it publishes without waiting, and leaves a goroutine behind
+// when it is stopped too soon.
 func (c *Conn) putObject(ctx context.Context, name string, r io.Reader, final func(error) bool) error {
 	info, err := c.putChunks(ctx, name, r, final)
 	if err != nil {

@@ -29,11 +29,12 @@ func (c *Conn) sealBody(ctx context.Context, m *nats.Msg, ref schemas.SessionRef
 	return c.seal(ctx, m, sessionBlobs(ref)+bodyMark+call, body, nil)
 }
 
-// sealCommand does the same for a command; final tells which refusals of the broker are.
+// sealCommand is sealBody for a command; final tells which refusals of the broker are final.
 func (c *Conn) sealCommand(ctx context.Context, m *nats.Msg, cmd schemas.Command, body []byte, final func(error) bool) error {
 	return c.seal(ctx, m, sessionBlobs(cmd.Session)+commandMark+cmd.ID, body, final)
 }
 
+// seal puts a body into the message or, if it is too large, into a blob whose name begins with name.
 func (c *Conn) seal(ctx context.Context, m *nats.Msg, name string, body []byte, final func(error) bool) error {
 	if len(body) <= c.maxBody() {
 		m.Data = body
@@ -47,7 +48,7 @@ func (c *Conn) seal(ctx context.Context, m *nats.Msg, name string, body []byte, 
 	return nil
 }
 
-// openBody returns what was put away.
+// openBody returns the body of a message as it was sealed.
 func (c *Conn) openBody(ctx context.Context, header nats.Header, data []byte) ([]byte, error) {
 	name := header.Get(headerBody)
 	if name == "" {
@@ -60,10 +61,9 @@ func (c *Conn) openBody(ctx context.Context, header nats.Header, data []byte) ([
 	return body, nil
 }
 
-// DropBody removes what is kept outside of a command that has its outcome stored: from then on nobody
-// reads it. It is best effort: what stays is the session's, or a sweep's.
-//
-// Only of use if [StoredCommand.KeptOutside].
+// DropBody removes the blob of a command's body, if the command has one, once the command's outcome is
+// stored: from then on nobody reads it. It is best effort: a blob that stays goes with its session, or
+// is removed by a sweep.
 func (c *Conn) DropBody(ctx context.Context, cmd StoredCommand) { c.dropBody(ctx, cmd.blob) }
 
 func (c *Conn) dropBody(ctx context.Context, name string) {

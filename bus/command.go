@@ -64,6 +64,8 @@ func (c *Conn) SendCommand(ctx context.Context, cmd schemas.Command) (Receipt, e
 	return c.sendCommand(ctx, cmd, "", nil)
 }
 
+// sendCommand is SendCommand; the outcome is sent to reply, unless that is empty, and final tells which
+// refusals of the broker are final (nil: none is).
 func (c *Conn) sendCommand(ctx context.Context, cmd schemas.Command, reply string, final func(error) bool) (Receipt, error) {
 	if err := cmd.Validate(); err != nil {
 		return Receipt{}, err
@@ -111,7 +113,8 @@ func (c *Conn) checkSameCommand(ctx context.Context, cmd schemas.Command, seq ui
 	return nil
 }
 
-// silence is how long a sender listens for the outcome before it asks an engine for it.
+// silence is how long a sender listens for the outcome before it asks an engine for it, and how long it
+// waits for that answer.
 const silence = time.Second
 
 // fullRefusals is how often in a row the broker has to say that it has no room before somebody who
@@ -170,6 +173,7 @@ func (c *Conn) SendAndWait(ctx context.Context, cmd schemas.Command, wait time.D
 	}
 }
 
+// awaitOutcome listens for the outcome of a command for at most wait; false if it did not come.
 func awaitOutcome(ctx context.Context, sub *nats.Subscription, id string, wait time.Duration) (schemas.Outcome, bool) {
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
@@ -185,6 +189,7 @@ func awaitOutcome(ctx context.Context, sub *nats.Subscription, id string, wait t
 	}
 }
 
+// askOutcomeOnce asks an engine for the outcome of a command, once; false if there is none yet.
 func (c *Conn) askOutcomeOnce(ctx context.Context, cmd schemas.Command, r Receipt) (schemas.Outcome, bool) {
 	ctx, cancel := context.WithTimeout(ctx, silence)
 	defer cancel()
@@ -192,8 +197,8 @@ func (c *Conn) askOutcomeOnce(ctx context.Context, cmd schemas.Command, r Receip
 	return o, err == nil
 }
 
-// Reply sends a command's outcome to its sender, if that one waits. It is best effort: who
-// hears nothing asks.
+// Reply sends a command's outcome to its sender, if that one waits. It is best effort: a sender that hears
+// nothing asks.
 func (c *Conn) Reply(cmd StoredCommand, o schemas.Outcome) error {
 	if !strings.HasPrefix(cmd.reply, inboxPrefix) {
 		return nil

@@ -158,6 +158,7 @@ func (c *Conn) probe(ctx context.Context) error {
 // messages and an end.
 const syncQueue = 4096
 
+// natsOptions are the options of the client library that o amounts to.
 func (c *Conn) natsOptions(o Options) []nats.Option {
 	opts := []nats.Option{
 		nats.Name(o.Name),
@@ -261,6 +262,7 @@ func (c *Conn) onReconnect(f func()) (stop func()) {
 	}
 }
 
+// reconnected calls the hooks of [Conn.onReconnect].
 func (c *Conn) reconnected() {
 	c.log.Info().Msg("reached the broker again")
 	c.mu.Lock()

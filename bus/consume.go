@@ -132,8 +132,8 @@ func (l *logConsumer) tell(all bool) error {
 	return nil
 }
 
-// verify checks that the stream is the one it was, and still holds what was handed over. A no is asked for again: a
-// leader that was cut off answers from the past.
+// verify checks that the stream is the one it was, and still holds what was handed over. It takes several
+// answers that say no to believe it: a leader that was cut off answers from the past.
 func (l *logConsumer) verify(ctx context.Context) error {
 	epoch, err := l.c.readEpoch(ctx, l.shard)
 	if err != nil {
@@ -166,6 +166,7 @@ func (l *logConsumer) verify(ctx context.Context) error {
 }
 
 // create makes a consumer and returns how much is stored that it is to deliver.
+// create makes a consumer that delivers from l.next on, and returns its name.
 func (l *logConsumer) create(ctx context.Context) (name string, stored uint64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*tryTimeout)
 	defer cancel()

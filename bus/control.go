@@ -88,6 +88,7 @@ func (c *Conn) RequestResend(ctx context.Context, instance string, ref schemas.S
 	return c.control(ctx, instance, Control{Op: ControlResend, Session: ref, ToolCallID: call, Attempt: attempt, From: from})
 }
 
+// control sends a request to a toolrunner and returns its answer as an error; nil if it will do it.
 func (c *Conn) control(ctx context.Context, instance string, request Control) error {
 	if err := schemas.ValidateName("instance", instance); err != nil {
 		return err

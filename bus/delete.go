@@ -44,8 +44,8 @@ func (c *Conn) purgeBeside(ctx context.Context, ref schemas.SessionRef) error {
 	return nil
 }
 
-// purgeBlobs removes the session's blobs, their pieces first: who is lost on the way is told by the
-// description what is left.
+// purgeBlobs removes the session's blobs. The pieces of each go before its description: if the deletion is
+// interrupted, the description tells the next one what is left to remove.
 func (c *Conn) purgeBlobs(ctx context.Context, ref schemas.SessionRef) error {
 	names, err := c.listBlobs(ctx, sessionBlobs(ref))
 	if err != nil {
@@ -85,8 +85,8 @@ func (c *Conn) purgeWork(ctx context.Context, ref schemas.SessionRef) error {
 	return nil
 }
 
-// clearKeys removes the keys by which engines find the session. They are the last to go, so that whoever
-// is lost on the way is found.
+// clearKeys removes the keys by which engines find the session. They are the last to go, so that a deletion
+// that is interrupted is found and completed.
 func (c *Conn) clearKeys(ctx context.Context, ref schemas.SessionRef) error {
 	keys, err := c.listRunning(ctx, "*."+ref.Project+"."+ref.ID)
 	if err != nil {
@@ -116,9 +116,9 @@ func (c *Conn) purgeFrames(ctx context.Context, ref schemas.SessionRef, kinds ..
 	return nil
 }
 
-// entombWithRoom is entomb, also in a store that is full: deleting makes room, but the claim needs
-// some, so some of the purge goes first then. A try that ends with no word of that says nothing, so
-// each is given longer than the one before, until ctx ends.
+// entombWithRoom is entomb, also in a store that is full: deleting makes room, but the claim that must come
+// first needs some, so then a part of the purge goes before it. A try that timed out without the broker
+// saying that it is full proves nothing, so each is given longer than the one before, until ctx ends.
 func (c *Conn) entombWithRoom(ctx context.Context, ref schemas.SessionRef, instance string) error {
 	tight := false
 	for wait := tryTimeout; ; wait *= 2 {
@@ -140,9 +140,10 @@ func (c *Conn) entombWithRoom(ctx context.Context, ref schemas.SessionRef, insta
 	}
 }
 
-// makeRoom removes what a session that is being deleted can lose before its claim says so: its log tells
-// the next owner, should this one be lost, that it is deleted, and which commands are done. So the log
-// goes only when nothing else makes room, and behind the commands: they would be carried out once more.
+// makeRoom removes what a session that is being deleted can lose before its claim says so. If this engine
+// is lost meanwhile, the log tells the next owner that the session is to be deleted and which commands are
+// done. So the log goes only if all is set, when nothing else made room, and after the commands: without
+// the log they would be carried out once more.
 func (c *Conn) makeRoom(ctx context.Context, ref schemas.SessionRef, all bool) error {
 	if err := c.purgeBeside(ctx, ref); err != nil {
 		return err
@@ -153,7 +154,7 @@ func (c *Conn) makeRoom(ctx context.Context, ref schemas.SessionRef, all bool) e
 	return c.purgeFrames(ctx, ref, kindLog)
 }
 
-// entomb replaces the session's claim by one that says it is deleted.
+// entomb replaces the session's claim by one that says the session is deleted, if it does not say so yet.
 func (c *Conn) entomb(ctx context.Context, ref schemas.SessionRef, instance string) error {
 	for {
 		last, _, err := c.LastClaim(ctx, ref)

@@ -11,8 +11,8 @@ import (
 	"braid/schemas"
 )
 
-// feed is a bounded core subscription to a session's feed, or to part of a project's. What does not fit is dropped, which
-// counts as a disturbance, as does a reconnect.
+// feed is a bounded core subscription to a session's feed, or to part of a project's. Messages that do not
+// fit are dropped. That is a disturbance, as a reconnect is: anything may have been missed.
 type feed struct {
 	messages    chan *nats.Msg // unbuffered: what waits, waits in the subscription
 	disturbance chan struct{}
@@ -88,7 +88,7 @@ func (f *feed) signal() {
 	}
 }
 
-// disturb notes one from the reader's own goroutine.
+// disturb notes a disturbance from the reader's own goroutine.
 func (f *feed) disturb() { f.dirty = true }
 
 // calm says that the reader deals with all disturbances up to now.
@@ -121,7 +121,7 @@ type visibility struct {
 
 func newVisibility() *visibility { return &visibility{all: true, open: map[string]bool{}} }
 
-// gap forgets all open segments.
+// gap notes that fragments are missing: from now on segments are shown only from their start.
 func (v *visibility) gap() {
 	v.all = false
 	clear(v.open)
@@ -141,6 +141,7 @@ func (v *visibility) filter(f Frame) Frame {
 	return f.filter(func(line int, _ schemas.Message) bool { return show[line] })
 }
 
+// shows decides about one message.
 func (v *visibility) shows(m schemas.Message) bool {
 	segment, phase, ok := segmentOf(m)
 	if !ok {

@@ -239,7 +239,7 @@ func (f *Follower) deliver(frame Frame, before Point) {
 	f.ready = append(f.ready, shown)
 }
 
-// resync ends the follower.
+// resync ends the follower with a [ResyncEvent].
 func (f *Follower) resync(reason string) {
 	f.c.gaps.resyncs.Add(1)
 	f.ready = append(f.ready, ResyncEvent{Reason: reason})
@@ -254,7 +254,8 @@ const (
 	suspectPause = 300 * time.Millisecond
 )
 
-// doubt waits for a second opinion before the follower ends.
+// doubt notes an answer by which the follower would have to end, and waits for a second opinion: only the
+// suspectTries-th such answer in a row ends it.
 func (f *Follower) doubt(ctx context.Context, reason string) error {
 	f.suspect++
 	if f.suspect >= suspectTries {

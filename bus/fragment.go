@@ -95,6 +95,7 @@ func (c *Conn) SubscribeFragments(ref schemas.SessionRef, take func(schemas.Tool
 	}), nil
 }
 
+// fragmentReader is one subscription to fragments and the state of the goroutine that reads it.
 type fragmentReader struct {
 	c       *Conn
 	sub     *nats.Subscription
@@ -127,6 +128,7 @@ func (r *fragmentReader) interruptible(ctx context.Context) context.Context {
 	return wait
 }
 
+// run reads until ctx ends or the connection is closed.
 func (r *fragmentReader) run(ctx context.Context) {
 	defer r.interrupt()
 	wait := r.interruptible(ctx)

@@ -109,6 +109,7 @@ func (f Frame) filter(keep func(line int, m schemas.Message) bool) Frame {
 // session's subject. Readers skip it.
 var errNotFrame = errors.New("not a frame")
 
+// encode renders the headers of a frame of the given message id. A live frame gets a lifetime.
 func (h FrameHeader) encode(id string, live time.Duration) nats.Header {
 	header := nats.Header{
 		headerMsgID:   {id},
@@ -127,6 +128,8 @@ func (h FrameHeader) encode(id string, live time.Duration) nats.Header {
 
 func formatUint(n uint64) string { return strconv.FormatUint(n, 10) }
 
+// decodeFrameHeader reads the session and the headers of a stored frame. It fails with errNotFrame for what
+// is no frame, and otherwise for a frame of a newer format.
 func decodeFrameHeader(m stored) (ref schemas.SessionRef, h FrameHeader, err error) {
 	ref, kind, err := refFromFrameSubject(m.Subject)
 	if err != nil {
@@ -175,6 +178,7 @@ func (c *Conn) decodeFrame(ctx context.Context, m stored) (Frame, error) {
 	return f, nil
 }
 
+// decodeLine reads one message, from a blob if the line refers to one.
 func (c *Conn) decodeLine(ctx context.Context, raw []byte) (schemas.Message, error) {
 	if name, ok := parseBlobLine(raw); ok {
 		data, err := c.getBlob(ctx, name)
@@ -239,6 +243,7 @@ func encodeFrame(messages []schemas.Message, limit int, blobName func(line int) 
 // errTooManyMessages says that messages were to be appended together that can't be.
 var errTooManyMessages = errors.New("too many messages for one frame")
 
+// largest is the index of the longest line.
 func largest(lines [][]byte) int {
 	best := 0
 	for i := range lines {

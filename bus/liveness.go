@@ -12,10 +12,10 @@ import (
 )
 
 // Life is proven through the broker, since the broker is what an instance needs to work. Each
-// instance puts its key every second into one bucket, whose stream orders all puts. Who has put
-// three times since another's last put has seen three seconds of a working broker go by without
-// it. No clocks are compared, and two processes that can't reach each other, while both reach
-// the broker, see each other alive.
+// instance puts its key every second into one bucket, whose stream orders all puts. An instance that
+// has put three times since another's last put has seen the broker work for three seconds without a
+// sign of that one. No clocks are compared, and two processes that can't reach each other, while both
+// reach the broker, see each other alive.
 
 // InstanceKind is what a process is.
 type InstanceKind string
@@ -95,6 +95,7 @@ func (b *Beat) run(ctx context.Context) {
 	}
 }
 
+// put is one proof of life.
 func (b *Beat) put(ctx context.Context) error {
 	sent := time.Now()
 	ack, err := b.c.publish(ctx, kvMessage(bucketInstances, b.key, b.info, instanceTTL))

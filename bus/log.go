@@ -77,10 +77,10 @@ func newOwner(c *Conn, ref schemas.SessionRef, claim Claim, reconnects uint64) *
 	}
 }
 
-// Claim is the claim it is owned by.
+// Claim is the claim by which the session is owned.
 func (o *Owner) Claim() Claim { return o.claim }
 
-// Fence is the claim's sequence.
+// Fence is the claim's sequence, under which frames are appended.
 func (o *Owner) Fence() uint64 { return o.claim.Sequence }
 
 // Ends reads where the log ends, for certain, before anything is appended. Any replica may
@@ -167,7 +167,7 @@ func (o *Owner) Append(ctx context.Context, messages []schemas.Message, cursor u
 	return ack, nil
 }
 
-// fail makes the owner spent.
+// fail makes the owner spent: every later call fails with the error that it returns.
 func (o *Owner) fail(err error) error {
 	o.spent = fmt.Errorf("session %s under fence %d: %w", o.ref, o.claim.Sequence, err)
 	return o.spent
@@ -218,6 +218,7 @@ func (o *Owner) Confirm(ctx context.Context) (Ack, error) {
 	return Ack{}, fmt.Errorf("confirm %s: %w", o.ref, ErrUnconfirmed)
 }
 
+// confirmTries is how many frames Confirm appends before it gives up.
 const confirmTries = 3
 
 // Release replaces the owner's claim by one of another state: released, so that anybody may

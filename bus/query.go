@@ -98,6 +98,7 @@ func (c *Conn) ServeQueries(handle func(context.Context, Query) (any, error)) (s
 	})
 }
 
+// answerQuery answers one question, by an error if it can't be read, makes no sense or handle fails.
 func (c *Conn) answerQuery(ctx context.Context, body []byte, handle func(context.Context, Query) (any, error)) queryAnswer {
 	var q Query
 	if err := schemas.DecodeJSON(body, &q); err != nil {
@@ -122,7 +123,8 @@ func (c *Conn) answerQuery(ctx context.Context, body []byte, handle func(context
 	return queryAnswer{Error: known}
 }
 
-// queryTimeout is how long one engine may take; it may be one that died with the question.
+// queryTimeout is how long the engine that got a question may take: it may have died with the question,
+// which is then asked again.
 const queryTimeout = 10 * time.Second
 
 // Query asks any engine and returns its answer's JSON. The error is what the handler returned,

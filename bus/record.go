@@ -70,6 +70,7 @@ func (c *Conn) WriteRecord(ctx context.Context, ref schemas.SessionRef, call str
 	return seq, err
 }
 
+// validateRecord reports what a record lacks to mean anything.
 func validateRecord(rec schemas.ToolRecord) error {
 	switch rec.State {
 	case schemas.RecordQueued, schemas.RecordWithdrawn:
@@ -99,6 +100,7 @@ type recordWrite struct {
 // taken for a leader that does not know yet. After that the records behind are lost.
 const staleVerdict = 2 * time.Second
 
+// writeRecord stores a record, or finds out what stands in its place.
 func (c *Conn) writeRecord(ctx context.Context, m *nats.Msg, w recordWrite) (uint64, error) {
 	since := time.Now()
 	ack, err := c.publishRetry(ctx, m, func(err error) bool {

@@ -142,6 +142,7 @@ func (c *Conn) Announcements(ctx context.Context, project string) ([]Announcemen
 	return out, nil
 }
 
+// aliveToolrunners returns the announcements of toolrunners that live, as [Conn.Tools] judges it.
 func (c *Conn) aliveToolrunners(ctx context.Context, all []Announcement, judge *Beat) ([]Announcement, error) {
 	known := map[string]bool{}
 	if judge == nil {

@@ -17,6 +17,7 @@ type RunningKey struct {
 	Revision uint64
 }
 
+// runningKey names the key that says a session is in motion at an instance.
 func runningKey(instance string, ref schemas.SessionRef) (string, error) {
 	if err := schemas.ValidateName("instance", instance); err != nil {
 		return "", err
@@ -63,6 +64,7 @@ func (c *Conn) RunningAll(ctx context.Context) ([]RunningKey, error) {
 	return c.listRunning(ctx, "*.*.*")
 }
 
+// listRunning lists the keys that match a filter.
 func (c *Conn) listRunning(ctx context.Context, filter string) ([]RunningKey, error) {
 	entries, err := c.kvList(ctx, bucketRunning, filter)
 	if err != nil {
@@ -71,6 +73,7 @@ func (c *Conn) listRunning(ctx context.Context, filter string) ([]RunningKey, er
 	return runningKeys(entries), nil
 }
 
+// runningKeys reads keys as they are stored; what others put into the bucket is left out.
 func runningKeys(entries []kvEntry) []RunningKey {
 	out := make([]RunningKey, 0, len(entries))
 	for _, e := range entries {
@@ -83,10 +86,10 @@ func runningKeys(entries []kvEntry) []RunningKey {
 	return out
 }
 
-// ClearOthers deletes the keys that other instances left for a session. Only who has claimed it
-// may call it, after [Conn.MarkRunning], whose revision it takes: it reads from a replica that has
-// that key, so that it sees every key stored before. A key that was put later is left: it may be
-// that of the next owner, and all that tells of the session.
+// ClearOthers deletes the keys that other instances left for a session. Only the engine that has claimed
+// the session may call it, after [Conn.MarkRunning], whose revision it takes: it reads from a replica
+// that has that key, so that it sees every key stored before. A key that was put later is left: it may be
+// that of the next owner, and all by which the session can be found.
 func (c *Conn) ClearOthers(ctx context.Context, ref schemas.SessionRef, self string, revision uint64) error {
 	own, err := runningKey(self, ref)
 	if err != nil {

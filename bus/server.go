@@ -136,6 +136,7 @@ func (s *Server) inProcess() []nats.Option {
 	return options
 }
 
+// serverOptions are the options of nats-server that o amounts to.
 func (o ServerOptions) serverOptions() (*natsserver.Options, error) {
 	so := &natsserver.Options{
 		ServerName:             o.Name,

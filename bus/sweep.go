@@ -80,8 +80,8 @@ func (s Sweep) pick(names []string) (picked []string, more bool) {
 	return picked, false
 }
 
-// sweepBlob removes a blob that nothing refers to. One whose description can't be read is left to who
-// can: it goes with its session.
+// sweepBlob removes a blob if nothing refers to it and it was stored before a time. A blob whose description
+// can't be read is left alone: a newer version may read it, and it goes with its session.
 func (c *Conn) sweepBlob(ctx context.Context, refs references, name string, before time.Time) (removed bool, err error) {
 	blob, err := c.describeBlob(ctx, name)
 	switch {

@@ -37,9 +37,10 @@ func (t *Told) Behind(e TailEvent) bool {
 	return told != deleted && (e.Last == 0 || !known || told.at < e.Last)
 }
 
-// Forget forgets everything.
+// Forget forgets what was told of all sessions, so that anything is news again.
 func (t *Told) Forget() { clear(t.words) }
 
+// tell reports whether a word about a session is news, and remembers it if so.
 func (t *Told) tell(session string, now word) bool {
 	told, known := t.words[session]
 	if known && (told == deleted || now.at < told.at || now.at == told.at && now.gone == told.gone) {

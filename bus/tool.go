@@ -39,6 +39,7 @@ func (c *Conn) QueueTool(ctx context.Context, pool string, req schemas.ToolReque
 	return ack.Sequence, nil
 }
 
+// validateToolRequest checks the names of which a call's subjects are made, and that it has a record.
 func validateToolRequest(pool string, req schemas.ToolRequest) error {
 	if err := validateCall(req.Session, req.ToolCallID); err != nil {
 		return err
@@ -88,7 +89,7 @@ type ToolQueue struct {
 	puller *puller
 }
 
-// ToolQueue opens a pool's queue.
+// ToolQueue opens a pool's queue, and creates it on the broker if need be. There is nothing to close.
 func (c *Conn) ToolQueue(ctx context.Context, project, pool string, o ToolQueueOptions) (*ToolQueue, error) {
 	if err := schemas.ValidateName("project", project); err != nil {
 		return nil, err
@@ -155,8 +156,10 @@ func (q *ToolQueue) Pull(ctx context.Context, most int) ([]QueuedTool, error) {
 	return calls, nil
 }
 
+// errMalformed says that a message is none that this package would have sent.
 var errMalformed = errors.New("malformed message")
 
+// open reads a call that was handed out. It fails with errMalformed for what no toolrunner can ever run.
 func (q *ToolQueue) open(ctx context.Context, m *nats.Msg) (QueuedTool, error) {
 	meta, err := m.Metadata()
 	if err != nil {

@@ -66,6 +66,7 @@ func newEpoch() string {
 	return hex.EncodeToString(b[:])
 }
 
+// sessions is the stream of a shard's frames and claims.
 func (t Topology) sessions(shard int) jetstream.StreamConfig {
 	s := strconv.Itoa(shard)
 	return jetstream.StreamConfig{
@@ -91,6 +92,7 @@ func (t Topology) sessions(shard int) jetstream.StreamConfig {
 	}
 }
 
+// outputs is the stream of the call records of a shard's sessions.
 func (t Topology) outputs(shard int) jetstream.StreamConfig {
 	s := strconv.Itoa(shard)
 	return jetstream.StreamConfig{
@@ -111,6 +113,7 @@ func (t Topology) outputs(shard int) jetstream.StreamConfig {
 	}
 }
 
+// commands is the stream of commands and of those that are scheduled.
 func (t Topology) commands() jetstream.StreamConfig {
 	return jetstream.StreamConfig{
 		Name:              streamCommands,
@@ -128,6 +131,7 @@ func (t Topology) commands() jetstream.StreamConfig {
 	}
 }
 
+// tools is the work queue of tool calls.
 func (t Topology) tools() jetstream.StreamConfig {
 	return jetstream.StreamConfig{
 		Name:        streamTools,
@@ -144,6 +148,7 @@ func (t Topology) tools() jetstream.StreamConfig {
 	}
 }
 
+// metadata is what every stream says of the cluster it was made for.
 func (t Topology) metadata() map[string]string {
 	return map[string]string{metaFormat: formatVersion, metaShards: strconv.Itoa(t.Shards), metaLive: ttl(t.LiveTTL)}
 }
@@ -319,6 +324,7 @@ func (c *Conn) ensureBuckets(ctx context.Context) error {
 	return nil
 }
 
+// ensureBucket creates a key-value bucket, unless it exists.
 func (c *Conn) ensureBucket(ctx context.Context, name string) error {
 	_, err := c.js.KeyValue(ctx, name)
 	if !errors.Is(err, jetstream.ErrBucketNotFound) {

@@ -16,7 +16,7 @@ type UsageReport struct {
 	Total   UsageTotal `json:"total"`
 }
 
-// UsageTotal adds up a report.
+// UsageTotal is the sum of a report's rows.
 type UsageTotal struct {
 	Requests int64               `json:"requests" doc:"model calls that used something, completed or not"`
 	Tokens   schemas.TokenCounts `json:"tokens"`

@@ -75,6 +75,7 @@ func (c *Conn) PullWakeUps(ctx context.Context, lane Lane, most int) ([]WakeUp, 
 	return wakeUps, nil
 }
 
+// wakeUpFrom reads a delivered message; it fails for one that names no session.
 func wakeUpFrom(m *nats.Msg) (WakeUp, error) {
 	ref, lane, err := refFromCommandSubject(m.Subject)
 	if err != nil {
