@@ -180,6 +180,12 @@ var spellings = []struct {
 	{`docker run alpine rm -r /x`, Ask, "a container"},
 	{`ssh host 'rm -r /x'; sh -c 'rm -r /x'`, Forbidden, "what was read in doubt, run for sure"},
 	{`su root -c 'rm -r /x'`, Ask, "an argument that may be a script"},
+	{`ip netns exec x rm -r /x`, Ask, "another network"},
+	{`choom -n 500 -- rm -r /x`, Ask, "a program that runs another with a setting"},
+	{`nix-shell --run 'rm -r /x'`, Ask, "an environment that is made for a script"},
+	{`hyperfine 'rm -r /x'`, Ask, "a script that is measured"},
+	{`crontab - <<< '0 * * * * rm -r /x'`, Ask, "every hour"},
+	{`ip addr; crontab -l; npx eslint .; uv run pytest`, Silent, "none of them does more than it says"},
 	{"rm -r /x\n)", Forbidden, "a script that can't be parsed runs up to there"},
 
 	// What only running it can tell.

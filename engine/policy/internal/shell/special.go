@@ -31,6 +31,13 @@ var carriers = map[string]bool{
 	"setarch": true, "linux32": true, "linux64": true, "chrt": true, "numactl": true, "prlimit": true,
 	"entr": true, "watchexec": true, "fd": true, "fdfind": true, "su": true, "pkexec": true, "gosu": true,
 	"su-exec": true, "tini": true, "dumb-init": true, "unbuffer": true, "catchsegv": true, "valgrind": true,
+	"ip": true, "runcon": true, "aa-exec": true, "choom": true, "sg": true, "logsave": true, "systemd-inhibit": true,
+	"systemd-cat": true, "systemd-nspawn": true, "machinectl": true, "schroot": true, "lxc": true, "incus": true,
+	"uclampset": true, "cgexec": true, "cpulimit": true, "chronic": true, "ifne": true, "mispipe": true,
+	"eatmydata": true, "faketime": true, "caffeinate": true, "hyperfine": true, "proxychains": true,
+	"proxychains4": true, "torsocks": true, "mosh": true, "autossh": true, "pssh": true, "vagrant": true,
+	"direnv": true, "npx": true, "bunx": true, "uv": true, "poetry": true, "pipenv": true, "conda": true,
+	"nix": true, "nix-shell": true, "setlock": true, "envdir": true, "setuidgid": true, "run-one": true,
 	"jobs": true, "mapfile": true, "readarray": true, "compgen": true, "complete": true, "rlwrap": true,
 }
 
@@ -107,6 +114,10 @@ func (r *reader) special(name string, args []Word) {
 		}
 	case "alias":
 		r.alias(args)
+	case "crontab":
+		if !slices.ContainsFunc(args, func(w Word) bool { return w.is("-l") || w.is("-r") }) {
+			r.unclear("what is to run later is not known")
+		}
 	case "watch":
 		r.watch(args)
 	case "find":
