@@ -106,8 +106,11 @@ func (s *State) carryOver(t *Task) {
 		end = "  (The user interrupted it here.)"
 	}
 	text := schemas.HarnessText(block(abortedMarker, abortedIntro, append(lines, end)))
-	// Requests share the context's array.
-	s.Context = append(append(s.Context[:s.Committed:s.Committed], kept...), schemas.Message{Type: schemas.TypeModel, Payload: text})
+	answered := s.Context[:s.Committed:s.Committed] // requests share the array
+	if t.refused() {
+		answered = withoutLinks(answered)
+	}
+	s.Context = append(append(answered, kept...), schemas.Message{Type: schemas.TypeModel, Payload: text})
 }
 
 // left is what nobody has answered: what stays in the context, and what is told.

@@ -180,6 +180,28 @@ func TestCarryOverOfWhatCanNotBeSent(t *testing.T) {
 	}
 }
 
+// A picture by URL is fetched for each request, and may be gone when it was answered long ago.
+func TestCarryOverOfLinksThatAreGone(t *testing.T) {
+	look := schemas.Command{Type: schemas.CommandTask, Task: &schemas.TaskBody{Input: []schemas.InputTurn{{
+		Role: schemas.RoleUser, Content: []schemas.InputPart{
+			{Type: schemas.KindImageURL, ImageURL: "https://a.example/b.png"}, {Type: schemas.KindImageURL, ImageURL: "data:image/png;base64,AA=="},
+		},
+	}}}}
+	p := begun(t, schemas.ApproveAll).ended(schemas.StopCompleted).command(look).say(schemas.AssistantText("A cat.")).ended(schemas.StopCompleted)
+	before := p.s.Context
+	p.prompt("of what colour?").failed("input", 400)
+	const note = "(A picture was left out: the provider refused the request.)"
+	if text, ok := p.s.Context[1].Payload.(*schemas.Text); !ok || text.Text != note || text.Sender != schemas.SenderHarness {
+		t.Errorf("in place of the link stands %+v", p.s.Context[1].Payload)
+	}
+	if _, ok := p.s.Context[2].Payload.(*schemas.ImageURL); !ok {
+		t.Errorf("in place of the picture stands %+v", p.s.Context[2].Payload)
+	}
+	if _, ok := before[1].Payload.(*schemas.ImageURL); !ok {
+		t.Error("a request that was made before has lost it too")
+	}
+}
+
 // A request that runs keeps the input it was given, whatever becomes of the context.
 func TestCarryOverLeavesInputs(t *testing.T) {
 	p := newPlay(t).create(schemas.ApproveAll).task()

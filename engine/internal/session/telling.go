@@ -1,6 +1,7 @@
 package session
 
 import (
+	"slices"
 	"strings"
 
 	"braid/schemas"
@@ -12,7 +13,8 @@ import (
 //
 //   - a context that did not fit goes down to the beginnings of its texts and outputs;
 //   - what a provider refused is told once more, without its pictures, which are at fault most often. If that is
-//     refused as well, it is told no more.
+//     refused as well, it is told no more. Of what was answered before, the pictures that the provider fetches
+//     anew for each request go as well: they may be there no more.
 type telling struct {
 	text  func(string) string
 	blind string // stands in place of a picture; empty: pictures stay
@@ -32,22 +34,40 @@ const (
 func (t *Task) telling(again bool) telling {
 	all := func(text string) string { return text }
 	switch r := t.Request; {
-	case r == nil || r.Failure == nil:
-	case r.Failure.Kind == schemas.FaultContext:
+	case r != nil && r.Failure != nil && r.Failure.Kind == schemas.FaultContext:
 		return telling{beginning, notFitting}
-	case !refusedByProvider(r.Failure):
+	case !t.refused():
+		return telling{text: all}
 	case again:
 		return telling{func(string) string { return twice }, notTaken}
-	default:
-		return telling{all, notTaken}
 	}
-	return telling{text: all}
+	return telling{all, notTaken}
 }
 
-// refusedByProvider reports that it was the provider who took offense at what was asked. Where there is no such
+// refused reports that the provider took offense at what the newest request had asked. Where there is no such
 // model it has not looked at it.
-func refusedByProvider(e *schemas.ErrorInfo) bool {
+func (t *Task) refused() bool {
+	if t.Request == nil || t.Request.Failure == nil {
+		return false
+	}
+	e := t.Request.Failure
 	return e.Kind == schemas.FaultInput && e.StatusCode != 0 && e.StatusCode != 404
+}
+
+// withoutLinks returns the messages with a note in place of each picture that is a link.
+func withoutLinks(messages []schemas.Message) []schemas.Message {
+	copied := false
+	for i, m := range messages {
+		p, ok := m.Payload.(*schemas.ImageURL)
+		if !ok || strings.HasPrefix(p.ImageURL, "data:") {
+			continue
+		}
+		if !copied {
+			messages, copied = slices.Clone(messages), true
+		}
+		messages[i].Payload = schemas.HarnessText(notTaken)
+	}
+	return messages
 }
 
 // output is a call's output as it stays: it has its place behind its call.
