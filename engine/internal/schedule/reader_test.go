@@ -32,13 +32,17 @@ type inputLine struct {
 	mark  string   // how such a text begins
 	asked bool     // it is a prompt
 	holds []string // what the text must hold, in order; or the prompt
+
+	output  *schemas.ToolCallOutput // it is one
+	picture bool                    // it is one
 }
 
 type requestRead struct {
 	messages  []inputLine
 	said      []string // its texts and reasoning
 	calls     []*callRead
-	misfit    bool // its context did not
+	misfit    bool // its context did not fit
+	refused   bool // by its provider
 	committed bool
 	looped    bool
 }
@@ -104,7 +108,7 @@ func (r *reader) read(e schemas.Entry) (problem string) {
 
 // given reads what a task is given. Whatever is not the user's was answered elsewhere, as was all before.
 func (r *reader) given(e schemas.Entry) {
-	line := inputLine{line: r.line(e.Message.Payload)}
+	line := inputLine{line: r.line(e.Message.Payload), picture: e.Message.Kind() == schemas.KindImageURL}
 	p, words := e.Message.Payload.(*schemas.Text)
 	if e.Message.Prompt() && words {
 		line.asked, line.holds = true, []string{p.Text}
@@ -167,6 +171,7 @@ func (r *reader) endsAs(p *schemas.TaskEnd) string {
 func (r *reader) end(p *schemas.RequestEnd) {
 	r.request.committed = p.Status == schemas.StopCompleted
 	r.request.misfit = p.ErrorInfo != nil && p.ErrorInfo.Kind == "context"
+	r.request.refused = p.ErrorInfo != nil && p.ErrorInfo.Kind == "input" && p.ErrorInfo.StatusCode == 400
 	if r.request.committed {
 		r.context = append(r.context, r.request.messages...)
 		r.answered = len(r.context)
@@ -193,7 +198,7 @@ func (r *reader) close(next bool) {
 			if output == nil {
 				output = schemas.NewToolCallOutput(c.id, "[aborted: the call was not run]", schemas.StopAborted)
 			}
-			r.context = append(r.context, inputLine{line: r.line(output)})
+			r.context = append(r.context, inputLine{line: r.line(output), output: output})
 		}
 		if next && q.looped && r.meta.Limits.OnLoop == schemas.LoopWarn {
 			r.context = append(r.context, inputLine{mark: "[loop_detected]"})
@@ -208,31 +213,50 @@ func (r *reader) close(next bool) {
 	}
 	switch {
 	case !next:
-		r.cutOff(append(q.said, holds...), q.misfit)
+		r.cutOff(append(q.said, holds...), q)
 	case len(holds) > 0:
 		r.context = append(r.context, inputLine{mark: "[turn_retried]", holds: holds})
 	}
 }
 
-// cutOff makes one block of the prompts and blocks that nobody has answered, and what else was cut off. Of a
-// context that did not fit only beginnings are sure to be told.
-func (r *reader) cutOff(holds []string, misfit bool) {
+// cutOff makes one block of the prompts and blocks that nobody has answered, and what else was cut off.
+func (r *reader) cutOff(holds []string, q *requestRead) {
 	block := inputLine{mark: "[turn_aborted]"}
 	kept := slices.Clone(r.context[:r.answered])
 	for _, l := range r.context[r.answered:] {
-		if misfit && l.asked {
-			l.holds = []string{l.holds[0][:min(len(l.holds[0]), 200)]}
-		} else if misfit {
-			l.holds = nil
+		switch {
+		case q.misfit:
+			l = r.beginning(l)
+		case q.refused && l.mark == "[turn_aborted]":
+			l.holds = []string{"left out"}
 		}
-		if l.asked || strings.HasPrefix(l.mark, "[turn_") {
+		switch {
+		case l.picture && (q.misfit || q.refused):
+			block.holds = append(block.holds, "A picture was left out")
+		case l.asked || strings.HasPrefix(l.mark, "[turn_"):
 			block.holds = append(block.holds, l.holds...)
-		} else {
+		default:
 			kept = append(kept, l)
 		}
 	}
 	block.holds = append(block.holds, holds...)
 	r.context = append(kept, block)
+}
+
+// beginning is what is sure to be told of a context that did not fit.
+func (r *reader) beginning(l inputLine) inputLine {
+	const long = 200
+	switch {
+	case l.asked:
+		l.holds = []string{l.holds[0][:min(len(l.holds[0]), long)]}
+	case l.output != nil && len(l.output.Output) > long:
+		cut := *l.output
+		cut.Output = cut.Output[:long] + "\n(The rest was left out: it did not fit.)"
+		l.line = r.line(&cut)
+	default:
+		l.holds = nil
+	}
+	return l
 }
 
 // differs says where an input is not what the log makes it; empty if it is.
