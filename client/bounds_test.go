@@ -21,7 +21,11 @@ func TestAnswersAreBounded(t *testing.T) {
 		return err
 	}
 	export := func(c *Client) error { return c.Session("s").Export(context.Background(), io.Discard) }
+	typed := func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", r.Header.Get("Accept"))
+	}
 	endless := func(w http.ResponseWriter, r *http.Request) {
+		typed(w, r)
 		for r.Context().Err() == nil {
 			if _, err := io.WriteString(w, strings.Repeat("x", 1<<10)); err != nil {
 				return
@@ -29,6 +33,7 @@ func TestAnswersAreBounded(t *testing.T) {
 		}
 	}
 	silent := func(w http.ResponseWriter, r *http.Request) {
+		typed(w, r)
 		_, _ = io.WriteString(w, "{")
 		_ = http.NewResponseController(w).Flush()
 		<-r.Context().Done()
@@ -71,6 +76,7 @@ func TestRetryAfterIsKept(t *testing.T) {
 		{"a gateway", "5", `{"error":{"code":"too_many","message":"m","retry_after_ms":4500}}`, schemas.CodeTooMany, 4500 * time.Millisecond},
 		{"a full queue, which the caller decides on", "5", `{"error":{"code":"queue_full","message":"m","retry_after_ms":5000}}`, schemas.CodeQueueFull, 5 * time.Second},
 		{"a proxy", "7", "slow down", schemas.CodeTooMany, 7 * time.Second},
+		{"a proxy that speaks JSON as others do", "7", `{"error":{"message":"slow down","type":"busy"}}`, schemas.CodeTooMany, 7 * time.Second},
 		{"a proxy that names a day", "Wed, 21 Oct 2015 07:28:00 GMT", "", schemas.CodeTooMany, 0},
 	} {
 		w := httptest.NewRecorder()

@@ -3,6 +3,7 @@ package client_test
 import (
 	"context"
 	"errors"
+	"io"
 	"math/rand/v2"
 	"net/http"
 	"runtime"
@@ -325,6 +326,7 @@ func TestForeignAnswers(t *testing.T) {
 		{"another server", "404\nno such page", schemas.CodeInternal},
 		{"a redirect, which the token must not follow", "302\n", schemas.CodeInternal},
 		{"no JSON", "200\n<html>", schemas.CodeInternal},
+		{"somebody else's JSON", "404\n" + `{"error":{"message":"no such page"}}`, schemas.CodeInternal},
 		{"a code of a later version", "409\n" + `{"error":{"code":"odd","message":"m","field":"f"}}`, "odd"},
 	} {
 		if _, asked, err := info(test.answer); !client.IsCode(err, test.code) || len(asked) != 1 {
@@ -335,6 +337,31 @@ func TestForeignAnswers(t *testing.T) {
 	if err != nil || i.ID != "s" || len(asked) != 3 {
 		t.Errorf("got %+v %v, asked %d times", i, err, len(asked))
 	}
+	for why, ask := range map[string]func(c *client.Client) error{
+		"create": func(c *client.Client) error {
+			_, err := c.Create(ctx, client.CreateOptions{CreateBody: schemas.CreateBody{Model: "shell/demo"}})
+			return err
+		},
+		"delete":       func(c *client.Client) error { return c.Session("s").Delete(ctx, false) },
+		"put an agent": func(c *client.Client) error { return c.PutAgent(ctx, schemas.Agent{Name: "a", Model: "shell/demo"}) },
+		"import": func(c *client.Client) error {
+			_, err := c.Import(ctx, []byte("{}"), client.ImportOptions{})
+			return err
+		},
+		"export": func(c *client.Client) error { return c.Session("s").Export(ctx, io.Discard) },
+		"watch": func(c *client.Client) (err error) {
+			for _, err = range c.Session("s").Stream(ctx, client.WatchOptions{}) {
+			}
+			return err
+		},
+	} {
+		url, asked := answers(t, "200\n<html>Please log in.")
+		c := client.New(client.HTTP(url, token))
+		if err := ask(c); !client.IsCode(err, schemas.CodeInternal) || len(*asked) != 1 {
+			t.Errorf("%s, where a proxy says 200: %v, asked %d times", why, err, len(*asked))
+		}
+		c.Close()
+	}
 	ended, cancel := context.WithCancel(ctx)
 	cancel()
 	c := client.New(client.HTTP("http://127.0.0.1:1", token))
@@ -342,10 +369,12 @@ func TestForeignAnswers(t *testing.T) {
 	if _, err := c.Session("s").Info(ended); !errors.Is(err, context.Canceled) {
 		t.Errorf("an ended context: %v", err)
 	}
-	bad := client.New(client.HTTP("::", token))
-	defer bad.Close()
-	if _, err := bad.Session("s").Info(ctx); !client.IsCode(err, schemas.CodeInvalid) {
-		t.Errorf("a URL that is none: %v", err)
+	for _, url := range []string{"::", "http://127.0.0.1:1/?token=t", "http://127.0.0.1:1/#/session/s"} {
+		bad := client.New(client.HTTP(url, token))
+		if _, err := bad.Session("s").Info(ctx); !client.IsCode(err, schemas.CodeInvalid) {
+			t.Errorf("%s, which is no URL of a server: %v", url, err)
+		}
+		bad.Close()
 	}
 }
 

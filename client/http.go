@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"mime"
 	"net"
 	"net/http"
 	"net/url"
@@ -155,7 +156,7 @@ func (t *httpTransport) history(ctx context.Context, id, after string) (historyP
 func (t *httpTransport) export(ctx context.Context, id string, w io.Writer) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	response, err := t.open(ctx, route{http.MethodGet, "/v1/sessions/" + id + "/trace", nil}, nil) //nolint:bodyclose // done closes it
+	response, err := t.open(ctx, route{http.MethodGet, "/v1/sessions/" + id + "/trace", nil}, nil, mediaLines) //nolint:bodyclose // done closes it
 	if err != nil {
 		return err
 	}
@@ -190,7 +191,7 @@ func (t *httpTransport) call(ctx context.Context, r route, header http.Header, o
 func (t *httpTransport) callWithin(ctx context.Context, within time.Duration, r route, header http.Header, out any) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, within, unavailable("the server has not answered within %s", within))
 	defer cancel()
-	response, err := t.open(ctx, r, header)
+	response, err := t.open(ctx, r, header, mediaJSON)
 	if err != nil {
 		return cmp.Or(ours(ctx), err)
 	}
@@ -224,17 +225,29 @@ func ours(ctx context.Context) error {
 	return nil
 }
 
-// open makes a request. Any answer but a success is an error.
-func (t *httpTransport) open(ctx context.Context, r route, header http.Header) (*http.Response, error) {
+// Types of what is sent and answered.
+const (
+	mediaJSON   = "application/json"
+	mediaLines  = "application/x-ndjson"
+	mediaEvents = "text/event-stream"
+)
+
+// open makes a request. Any answer but a success of the type that is wanted, or without content, is an error:
+// other servers, and proxies with a page to log in, call anything a success.
+func (t *httpTransport) open(ctx context.Context, r route, header http.Header, wanted string) (*http.Response, error) {
 	payload, media, err := encodeBody(r.body)
 	if err != nil {
 		return nil, err
+	}
+	if strings.ContainsAny(t.base, "?#") {
+		return nil, &schemas.Error{Code: schemas.CodeInvalid, Field: "url", Message: "the server's URL must end in its path"}
 	}
 	request, err := http.NewRequestWithContext(ctx, r.method, t.base+r.path, payload)
 	if err != nil {
 		return nil, &schemas.Error{Code: schemas.CodeInvalid, Field: "url", Message: "the server's URL can't be used: " + err.Error()}
 	}
 	maps.Copy(request.Header, header)
+	request.Header.Set("Accept", wanted)
 	request.Header.Set("Authorization", "Bearer "+t.token)
 	if media != "" {
 		request.Header.Set("Content-Type", media)
@@ -243,7 +256,8 @@ func (t *httpTransport) open(ctx context.Context, r route, header http.Header) (
 	if err != nil {
 		return nil, fmt.Errorf("ask the server: %w", err)
 	}
-	if response.StatusCode < 300 {
+	given, _, err := mime.ParseMediaType(response.Header.Get("Content-Type"))
+	if response.StatusCode == http.StatusNoContent || response.StatusCode < 300 && err == nil && given == wanted {
 		return response, nil
 	}
 	defer response.Body.Close()
@@ -256,13 +270,13 @@ func encodeBody(body any) (payload io.Reader, media string, err error) {
 	case nil:
 		return nil, "", nil
 	case jsonLines:
-		return bytes.NewReader(b), "application/x-ndjson", nil
+		return bytes.NewReader(b), mediaLines, nil
 	}
 	encoded, err := schemas.EncodeJSON(body)
 	if err != nil {
 		return nil, "", schemas.Errorf(schemas.CodeInvalid, "the request can't be encoded: %v", err)
 	}
-	return bytes.NewReader(encoded), "application/json", nil
+	return bytes.NewReader(encoded), mediaJSON, nil
 }
 
 // maxRefusal is how much of an error's answer is read, in bytes.
@@ -277,7 +291,7 @@ func refusal(response *http.Response) error {
 	var answer struct {
 		Error *schemas.Error `json:"error"`
 	}
-	if err := schemas.DecodeJSON(text, &answer); err == nil && answer.Error != nil {
+	if err := schemas.DecodeJSON(text, &answer); err == nil && answer.Error != nil && answer.Error.Code != "" {
 		return answer.Error
 	}
 	var refused *schemas.Error

@@ -92,11 +92,11 @@ func streamPath(id string, w watch) string {
 // openStream opens a stream of events behind one of them. done ends it.
 func (t *httpTransport) openStream(ctx context.Context, path, after string) (events *eventReader, done func(), err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	header := http.Header{"Accept": {"text/event-stream"}}
+	header := http.Header{}
 	if after != "" {
 		header.Set("Last-Event-ID", after)
 	}
-	response, err := t.open(ctx, route{http.MethodGet, path, nil}, header) //nolint:bodyclose // done closes it
+	response, err := t.open(ctx, route{http.MethodGet, path, nil}, header, mediaEvents) //nolint:bodyclose // done closes it
 	if err != nil {
 		cancel(nil)
 		return nil, nil, err

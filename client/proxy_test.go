@@ -70,6 +70,17 @@ func (c *cutBody) Read(b []byte) (int, error) {
 	return n, err
 }
 
+// typeOf is the type of an answer, by how it begins.
+func typeOf(body []byte) string {
+	switch {
+	case bytes.HasPrefix(body, []byte("{")):
+		return "application/json"
+	case bytes.HasPrefix(body, []byte("id:")), bytes.HasPrefix(body, []byte("event:")), bytes.HasPrefix(body, []byte(":")):
+		return "text/event-stream"
+	}
+	return "text/html; charset=utf-8"
+}
+
 // answers is a server that gives each request the next of some answers, the last one for ever.
 func answers(t *testing.T, all ...string) (url string, asked *[]string) {
 	t.Helper()
@@ -78,8 +89,9 @@ func answers(t *testing.T, all ...string) (url string, asked *[]string) {
 		answer := all[min(len(*asked), len(all)-1)]
 		*asked = append(*asked, r.Method+" "+r.URL.RequestURI()+" "+r.Header.Get("Last-Event-ID"))
 		status, body, _ := bytes.Cut([]byte(answer), []byte("\n"))
+		w.Header().Set("Content-Type", typeOf(body))
 		if string(status) != "200" {
-			w.WriteHeader(map[string]int{"302": 302, "404": 404, "409": 409, "502": 502}[string(status)])
+			w.WriteHeader(map[string]int{"201": 201, "302": 302, "404": 404, "409": 409, "502": 502}[string(status)])
 		}
 		_, _ = w.Write(body)
 	}))

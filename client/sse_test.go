@@ -80,6 +80,7 @@ func FuzzPlace(f *testing.F) {
 func TestCase_F03_OnlySilenceEndsAStream(t *testing.T) {
 	asked := 0
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
 		if asked++; asked > 1 {
 			_, _ = io.WriteString(w, "event: session_deleted\ndata: {}\n\n")
 			return

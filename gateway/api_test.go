@@ -1,11 +1,14 @@
 package gateway
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -44,6 +47,10 @@ func TestRefusals(t *testing.T) {
 		{"another scheme", "GET", one, "", []edit{header("Authorization", "Basic "+testToken)}, 401, schemas.CodeUnauthorized, ""},
 		{"a token in the query, where no browser needs it", "GET", one + "?token=" + testToken, "", []edit{header("Authorization", "")}, 401, schemas.CodeUnauthorized, ""},
 		{"a wrong token in the query of a stream", "GET", one + "/stream?token=nope", "", []edit{header("Authorization", "")}, 401, schemas.CodeUnauthorized, ""},
+		{"two tokens", "GET", one, "", []edit{func(r *http.Request) {
+			r.Header["Authorization"] = []string{"Bearer " + testToken, "Bearer nope"}
+		}}, 401, schemas.CodeUnauthorized, ""},
+		{"a scheme and nothing", "GET", one, "", []edit{header("Authorization", "Bearer")}, 401, schemas.CodeUnauthorized, ""},
 		{"no token, and nothing there", "GET", "/nothing", "", []edit{header("Authorization", "")}, 401, schemas.CodeUnauthorized, ""},
 		{"a rebound host", "GET", one, "", []edit{func(r *http.Request) { r.Host = "evil.example" }}, 403, schemas.CodeForbidden, ""},
 		{"a page of another origin", "POST", tasks, `{"prompt":"x"}`, []edit{header("Origin", "http://evil.example")}, 403, schemas.CodeForbidden, ""},
@@ -73,6 +80,7 @@ func TestRefusals(t *testing.T) {
 		{"an unknown member", "POST", tasks, `{"prompt":"x","promt":"y"}`, nil, 400, schemas.CodeInvalid, "promt"},
 		{"a member twice", "POST", tasks, `{"prompt":"x","prompt":"y"}`, nil, 400, schemas.CodeInvalid, "prompt"},
 		{"the wrong type", "POST", tasks, `{"prompt":1}`, nil, 400, schemas.CodeInvalid, "prompt"},
+		{"no object", "POST", tasks, `["x"]`, nil, 400, schemas.CodeInvalid, ""},
 		{"an empty prompt", "POST", tasks, `{"prompt":""}`, nil, 400, schemas.CodeInvalid, "prompt"},
 		{"a long prompt", "POST", tasks, big, nil, 413, schemas.CodeTooLarge, "prompt"},
 		{"words in the place of parts", "POST", tasks, `{"input":[{"role":"user","content":"x"}]}`, nil, 400, schemas.CodeInvalid, "input[0].content"},
@@ -143,6 +151,43 @@ func TestRefusals(t *testing.T) {
 				t.Error("no Allow")
 			}
 		})
+	}
+}
+
+// Names of schemes are the same in any case, and as many blanks as anybody likes may follow.
+func TestTokensThatAreTaken(t *testing.T) {
+	w := newWorld(t)
+	for _, given := range []string{"Bearer " + testToken, "bearer " + testToken, "BEARER   " + testToken} {
+		w.must(200, "GET", "/v1/sessions", "", header("Authorization", given))
+	}
+}
+
+// What is served for a GET is served for a HEAD, and Allow says so.
+func TestAllow(t *testing.T) {
+	w := newWorld(t)
+	for path, want := range map[string]string{"/v1/sessions": "GET, HEAD, POST", "/v1/sessions/s/tasks": "POST", "/": "GET, HEAD"} {
+		if got := w.must(405, "OPTIONS", path, "").header.Get("Allow"); got != want {
+			t.Errorf("%s takes %s, want %s", path, got, want)
+		}
+	}
+	w.must(200, "HEAD", "/v1/sessions", "")
+}
+
+// A body that is announced as too large is refused before it is sent, if the client waits for that.
+func TestTooLargeABodyIsNotAskedFor(t *testing.T) {
+	w := newWorld(t)
+	w.create("s")
+	for path, media := range map[string]string{"/v1/sessions/s/tasks": mediaJSON, "/v1/sessions/import": mediaLines} {
+		r := httptest.NewRequestWithContext(t.Context(), "POST", "http://127.0.0.1"+path, iotest.ErrReader(errors.New("nothing may be read")))
+		r.ContentLength = maxTrace + 1
+		r.Header.Set("Authorization", "Bearer "+testToken)
+		r.Header.Set("Content-Type", media)
+		r.Header.Set("Expect", "100-continue")
+		answer := httptest.NewRecorder()
+		w.g.Handler().ServeHTTP(answer, r)
+		if answer.Code != http.StatusRequestEntityTooLarge {
+			t.Errorf("%s: %d %s", path, answer.Code, answer.Body)
+		}
 	}
 }
 

@@ -54,7 +54,7 @@ func (g guard) admit(r *http.Request, a access) error {
 	if a == accessPage {
 		return nil
 	}
-	given, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	given, ok := bearer(r.Header)
 	if !ok && a == accessTokenOrQuery {
 		given = r.URL.Query().Get("token")
 	}
@@ -64,6 +64,19 @@ func (g guard) admit(r *http.Request, a access) error {
 		return schemas.Errorf(schemas.CodeUnauthorized, "the token is missing or wrong")
 	}
 	return nil
+}
+
+// bearer is the token in the header, which is given once; schemes are the same in any case.
+func bearer(h http.Header) (token string, ok bool) {
+	given := h.Values("Authorization")
+	if len(given) != 1 {
+		return "", false
+	}
+	scheme, token, _ := strings.Cut(given[0], " ")
+	if !strings.EqualFold(scheme, "Bearer") {
+		return "", false
+	}
+	return strings.TrimLeft(token, " "), true
 }
 
 // checkOrigin refuses requests under a foreign host name and those that a page of another origin

@@ -49,6 +49,9 @@ func (g *Gateway) importSession(w http.ResponseWriter, r *http.Request) error {
 	if err := cmd.Validate(); err != nil {
 		return err // before a large body is read
 	}
+	if announces(r, maxTrace) {
+		return traceRefused(&http.MaxBytesError{Limit: maxTrace})
+	}
 	if values.Get("id") != "" || given {
 		if err := g.refuseImport(r.Context(), ref, given); err != nil {
 			return err

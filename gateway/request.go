@@ -28,11 +28,15 @@ func readBody(w http.ResponseWriter, r *http.Request, v any, optional bool) erro
 }
 
 func readLimited(w http.ResponseWriter, r *http.Request, v any, optional bool, limit int64) error {
+	tooLarge := schemas.Errorf(schemas.CodeTooLarge, "the body is over the limit of %d bytes", limit)
+	if announces(r, limit) {
+		return tooLarge
+	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
-	var tooLarge *http.MaxBytesError
+	var over *http.MaxBytesError
 	switch {
-	case errors.As(err, &tooLarge):
-		return schemas.Errorf(schemas.CodeTooLarge, "the body is over the limit of %d bytes", limit)
+	case errors.As(err, &over):
+		return tooLarge
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return schemas.Errorf(schemas.CodeInvalid, "the body took too long to arrive")
 	case err != nil:
@@ -44,6 +48,12 @@ func readLimited(w http.ResponseWriter, r *http.Request, v any, optional bool, l
 		return err
 	}
 	return schemas.DecodeInput(body, v)
+}
+
+// announces reports that a body over the limit is to come, and that the client waits to be told whether it is
+// wanted. Any other is read up to the limit: who is cut off while it writes may not read the answer.
+func announces(r *http.Request, limit int64) bool {
+	return r.ContentLength > limit && strings.EqualFold(r.Header.Get("Expect"), "100-continue")
 }
 
 // checkMedia refuses a body that is none of some types, in another character set than UTF-8, or compressed:

@@ -228,6 +228,9 @@ func (g *Gateway) routes(table []route) http.Handler {
 	}
 	delete(methods, "/v1/sessions/import") // any other method means the session of that name
 	for path, allowed := range methods {
+		if slices.Contains(allowed, http.MethodGet) { // the mux serves it for each GET
+			allowed = append(allowed, http.MethodHead)
+		}
 		slices.Sort(allowed)
 		mux.Handle(path, g.serveRoute(route{path: path, handle: methodNotAllowed(strings.Join(allowed, ", "))}))
 	}

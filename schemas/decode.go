@@ -54,6 +54,9 @@ func undecodable(err error) *Error {
 	case errors.As(err, &semantic):
 		refused.Field = fieldOf(semantic.JSONPointer)
 		refused.Message = "this member has the wrong type"
+		if refused.Field == "" {
+			refused.Message = "the body must be an object"
+		}
 		if errors.Is(err, json.ErrUnknownName) {
 			refused.Message = "there is no such member"
 		}

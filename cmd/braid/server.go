@@ -51,7 +51,7 @@ func (f *serverFlags) target() (base, token string) {
 	base, token = f.url, f.token
 	if u, err := url.Parse(base); err == nil {
 		token = cmp.Or(u.Query().Get("token"), token)
-		u.RawQuery, u.Path = "", strings.TrimSuffix(u.Path, "/")
+		u.RawQuery, u.Fragment, u.Path = "", "", strings.TrimSuffix(u.Path, "/")
 		base = u.String()
 	}
 	return base, token
