@@ -6,10 +6,10 @@ import (
 	"braid/schemas"
 )
 
-// crowd counts what is served at once, by what it is served for, and refuses what is too many: a
+// crowd counts what is served at once, in all and for each session, and refuses more than a bound: so a
 // gateway's memory is bounded, whatever its clients do.
 type crowd struct {
-	what            string // they are, in the plural: for people
+	what            string // what is counted, in the plural, for people
 	most, mostOfOne int
 
 	mu struct {
@@ -41,6 +41,7 @@ func (c *crowd) enter(ref schemas.SessionRef) (leave func(), err error) {
 	return func() { c.leave(ref) }, nil
 }
 
+// leave takes off one that has entered for a session.
 func (c *crowd) leave(ref schemas.SessionRef) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

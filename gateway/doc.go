@@ -65,8 +65,8 @@
 //
 // # Goroutines
 //
-// A [Gateway] owns one goroutine for each session that is watched now, however many watch it, and
-// ends it some seconds after the last watcher has left; and two, with those of their questions, while
-// somebody watches the project. [Gateway.Close] waits for all of
-// them; [Gateway.Serve] also waits for the requests it serves.
+// A [Gateway] owns one goroutine for each session that is watched, however many watch it, and ends it
+// some seconds after the last watcher has left. While somebody watches the project, it owns two more, and
+// one for each question that these ask just then. [Gateway.Close] ends all of them and waits;
+// [Gateway.Serve] also waits for the requests that it serves.
 package gateway

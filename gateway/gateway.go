@@ -27,14 +27,14 @@ type Options struct {
 	// the loopback interface. A request under any other name is refused: a page that rebinds
 	// its own name to this address must not reach it.
 	Hosts []string
-	// Events are told what it does.
+	// Events are told what the gateway does.
 	Events Events
 	// Log gets one line a request. It never gets prompts, tokens or query strings.
 	Log zerolog.Logger
 
 	// CommandWait is how long a request waits for a command's outcome; default 10 s.
 	CommandWait time.Duration
-	// QueryWait is how long it waits for an answer to a question; default 5 s.
+	// QueryWait is how long a request waits for an engine's answer to a question; default 5 s.
 	QueryWait time.Duration
 	// Heartbeat is the time between comments on a silent stream; default 10 s, at most 15 s.
 	Heartbeat time.Duration
@@ -58,6 +58,7 @@ type Options struct {
 	ShutdownWait time.Duration
 }
 
+// withDefaults fills in what is not set.
 func (o Options) withDefaults() Options {
 	if o.Project == "" {
 		o.Project = "default"
@@ -76,6 +77,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
+// fallback sets a value that is not set.
 func fallback[T int | time.Duration](v *T, value T) {
 	if *v <= 0 {
 		*v = value
@@ -88,12 +90,12 @@ type Gateway struct {
 	conn    *bus.Conn
 	log     zerolog.Logger
 	handler http.Handler
-	api     []byte // its description
+	api     []byte // the API's description, an OpenAPI document
 	guard   guard
 	files   *web.Files
 	hubs    *hubs
-	// projects follows all sessions at once, for those who watch the project.
-	projects *projects
+	// project follows all sessions at once, for those who watch the project.
+	project  *projectLease
 	replays  replays
 	watchers *crowd // streams, and waits for the end of a task
 	waiting  *crowd // commands without an outcome yet
@@ -124,7 +126,7 @@ func New(o Options) (*Gateway, error) {
 	}
 	g := &Gateway{o: o, conn: o.Conn, log: o.Log, guard: newGuard(o.Token, o.Hosts), files: files}
 	g.stopping, g.stop = context.WithCancel(context.Background())
-	g.hubs, g.replays, g.projects = newHubs(g), newReplays(), &projects{g: g}
+	g.hubs, g.replays, g.project = newHubs(g), newReplays(), &projectLease{g: g}
 	g.watchers = newCrowd("streams and waits", g.o.MaxWatchers, g.o.MaxWatchers)
 	g.waiting = newCrowd("unanswered commands", g.o.MaxWaiting, max(g.o.MaxWaiting/waitingShare, 1))
 	table := g.table()
@@ -139,15 +141,16 @@ func New(o Options) (*Gateway, error) {
 // the gateway bounds each write itself.
 func (g *Gateway) Handler() http.Handler { return g.handler }
 
-// Close ends the streams and whatever follows sessions for them, and waits for the latter. The
-// gateway is of no use afterwards.
+// Close ends all streams, and the goroutines that follow sessions for them, which it waits for. The gateway
+// is of no use afterwards.
 func (g *Gateway) Close() {
 	g.stop()
 	g.hubs.close()
-	g.projects.close()
+	g.project.close()
 }
 
-// Limits of connections.
+// Limits of connections: how long a request's header, the whole request and the pause between two requests
+// may take, and how large a header may be.
 const (
 	headerTimeout  = 10 * time.Second
 	requestTimeout = 30 * time.Second

@@ -27,7 +27,8 @@ const (
 	accessOpen
 )
 
-// guard decides who may ask.
+// guard decides which requests are let in: by their token, the host name they were sent to, and the origin
+// of the page that sent them. It keeps the token's digest only.
 type guard struct {
 	token [sha256.Size]byte
 	hosts map[string]bool
@@ -43,7 +44,8 @@ func newGuard(token string, hosts []string) guard {
 	return g
 }
 
-// admit checks a request against a route's demands.
+// admit checks a request against what its route asks for. The error is an *[schemas.Error] of code forbidden
+// or unauthorized.
 func (g guard) admit(r *http.Request, a access) error {
 	if a == accessOpen {
 		return nil

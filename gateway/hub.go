@@ -22,12 +22,13 @@ type hub struct {
 	ref   schemas.SessionRef
 	epoch string
 
-	// begun is closed once the hub has caught up with the session, or failed; err is set before.
+	// begun is closed once the hub has caught up with the session, or has failed to: err is set before,
+	// and is nil unless it failed.
 	begun chan struct{}
 	err   error
-	// done is closed when the hub's goroutine has nothing more to say.
-	done chan struct{}
-	// deleted says why, and is set before.
+	// done is closed when the hub's goroutine ends. deleted is set before, if it ends because the
+	// session is deleted.
+	done    chan struct{}
 	deleted bool
 
 	mu struct {
@@ -35,10 +36,11 @@ type hub struct {
 		ring     ring
 		state    bus.Activity
 		partials partials
-		position schemas.Position // all of this holds here
+		position schemas.Position // up to where ring, state and partials have taken the stream
 		log      uint64           // sequence of the last recorded frame
-		// broken counts how often the stream could not be continued, anew how often not even its
-		// recorded frames; reason says why last.
+		// broken counts how often fragments were lost, or more, so that the stream could not be
+		// continued; anew counts how often not even its recorded frames could. reason says why it
+		// could not the last time.
 		broken  int
 		anew    int
 		reason  string
@@ -56,7 +58,8 @@ func newHub(conn *bus.Conn, log zerolog.Logger, ref schemas.SessionRef, ringByte
 	return h
 }
 
-// run follows the session until ctx ends or it can't be followed. wait bounds questions.
+// run follows the session until ctx ends, the session is deleted, or it can't be followed at all. wait
+// bounds each question that it asks an engine.
 func (h *hub) run(ctx context.Context, wait time.Duration) error {
 	defer close(h.done)
 	at, err := h.begin(ctx, wait, "")
@@ -68,7 +71,7 @@ func (h *hub) run(ctx context.Context, wait time.Duration) error {
 	return err
 }
 
-// fail ends the wait of watchers that the hub never served.
+// fail ends the wait of watchers for a hub that has never caught up.
 func (h *hub) fail(err error) {
 	if !h.caughtUp() {
 		h.err = err
@@ -76,6 +79,7 @@ func (h *hub) fail(err error) {
 	}
 }
 
+// caughtUp reports whether begun is closed.
 func (h *hub) caughtUp() bool {
 	select {
 	case <-h.begun:
@@ -85,8 +89,9 @@ func (h *hub) caughtUp() bool {
 	}
 }
 
-// begin learns the session's state and the place at which it holds, and reads the turn that is
-// under way, so that what was streamed of it is known. broken says why it begins again.
+// begin asks an engine for the session's state, which holds at some place of its stream, and reads the turn
+// that is under way up to there, so that what was streamed of it is known. It returns that place. broken
+// says why the hub begins again; empty: it begins for the first time.
 func (h *hub) begin(ctx context.Context, wait time.Duration, broken string) (schemas.Cursor, error) {
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
@@ -129,7 +134,8 @@ func describe(ctx context.Context, conn *bus.Conn, ref schemas.SessionRef) (bus.
 	return info, readFailed(err)
 }
 
-// follow takes events until the follower ends. It returns where to go on.
+// follow takes what a follower delivers, from a place on, until the follower ends. It returns where to go
+// on; an error ends the hub.
 func (h *hub) follow(ctx context.Context, at schemas.Cursor, wait time.Duration) (schemas.Cursor, error) {
 	follower, err := h.conn.Follow(ctx, h.ref, bus.FollowOptions{After: at})
 	if err != nil {
@@ -166,7 +172,7 @@ func (h *hub) follow(ctx context.Context, at schemas.Cursor, wait time.Duration)
 // followAgainAfter is the pause before a broken follower is replaced.
 const followAgainAfter = time.Second
 
-// pause waits before the next try, and ends the hub when its context has ended.
+// pause waits before the next try to follow. It returns an error, which ends the hub, once ctx has ended.
 func (h *hub) pause(ctx context.Context, at schemas.Cursor, err error) (schemas.Cursor, error) {
 	if ctx.Err() != nil {
 		return at, errors.Join(ctx.Err(), err)
@@ -176,6 +182,7 @@ func (h *hub) pause(ctx context.Context, at schemas.Cursor, err error) (schemas.
 	return at, ctx.Err()
 }
 
+// push takes a frame and wakes watchers.
 func (h *hub) push(f bus.Frame) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -212,6 +219,7 @@ func (h *hub) gap(e bus.GapEvent) {
 	h.signalLocked()
 }
 
+// signalLocked wakes all who wait for a change. REQUIRES: h.mu is held.
 func (h *hub) signalLocked() {
 	close(h.mu.changed)
 	h.mu.changed = make(chan struct{})

@@ -31,15 +31,15 @@ type hubs struct {
 	}
 }
 
-// errStopping answers who comes too late.
+// errStopping is the answer to requests that come while the gateway stops.
 var errStopping = schemas.Errorf(schemas.CodeUnavailable, "this gateway is stopping; try again")
 
-// lease counts a hub's users.
+// lease is a hub with the count of those who use it. The fields are guarded by hubs.mu.
 type lease struct {
 	*hub
 	cancel context.CancelFunc
 	users  int
-	expiry *time.Timer // runs while there are none
+	expiry *time.Timer // runs while there are none; ends the hub
 }
 
 func newHubs(g *Gateway) *hubs {
@@ -59,7 +59,7 @@ func (s *hubs) use(ctx context.Context, ref schemas.SessionRef) (h *hub, release
 	if err != nil {
 		return nil, nil, err
 	}
-	release = sync.OnceFunc(func() { s.give(l) })
+	release = sync.OnceFunc(func() { s.giveBack(l) })
 	select {
 	case <-l.begun:
 		err = l.err
@@ -76,6 +76,7 @@ func (s *hubs) use(ctx context.Context, ref schemas.SessionRef) (h *hub, release
 	return l.hub, release, nil
 }
 
+// take returns the session's hub with one user more, and starts it if need be.
 func (s *hubs) take(ref schemas.SessionRef) (*lease, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -122,8 +123,8 @@ func (s *hubs) startLocked(ref schemas.SessionRef) *lease {
 	return l
 }
 
-// give ends one use.
-func (s *hubs) give(l *lease) {
+// giveBack takes one user off. A hub without users ends after a while.
+func (s *hubs) giveBack(l *lease) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	l.users--
@@ -133,12 +134,12 @@ func (s *hubs) give(l *lease) {
 	l.expiry = time.AfterFunc(s.linger, func() { s.expire(l) })
 }
 
-// expire ends a hub that nobody has used for a while.
+// expire ends a hub that nobody has used for a while, unless somebody has come in the same instant.
 func (s *hubs) expire(l *lease) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if l.users > 0 || s.mu.byRef[l.ref] != l {
-		return // somebody came in the same instant
+		return
 	}
 	delete(s.mu.byRef, l.ref)
 	l.cancel()

@@ -20,6 +20,7 @@ type moment struct {
 	reason string
 }
 
+// momentLocked is the session as the hub knows it now. REQUIRES: h.mu is held.
 func (h *hub) momentLocked() moment {
 	return moment{
 		state: h.mu.state, cursor: h.cursorLocked(), next: h.mu.ring.end(),
@@ -27,6 +28,7 @@ func (h *hub) momentLocked() moment {
 	}
 }
 
+// now is the session as the hub knows it now.
 func (h *hub) now() moment {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
@@ -48,7 +50,7 @@ func (h *hub) arrive(at schemas.Position) (rest []*entry, now moment, ok bool) {
 	return rest, now, ok && now.next == h.mu.ring.end()
 }
 
-// changes is closed at the next change of the hub.
+// changes returns a channel that is closed at the next change of the hub.
 func (h *hub) changes() <-chan struct{} {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
@@ -67,7 +69,7 @@ func (h *hub) read(number uint64) (batch []*entry, changed <-chan struct{}, brok
 	return batch, h.mu.changed, h.mu.broken, ok
 }
 
-// reach waits until the hub has come to a sequence.
+// reach waits until the hub has come to a sequence. It fails when the hub or ctx ends before.
 func (h *hub) reach(ctx context.Context, sequence uint64) error {
 	for {
 		h.mu.RLock()
@@ -86,13 +88,14 @@ func (h *hub) reach(ctx context.Context, sequence uint64) error {
 	}
 }
 
-// tail is what the history does not hold yet.
+// tail is what the recorded history does not hold yet.
 type tail struct {
 	moment
 	log      uint64 // sequence of the last recorded frame
 	partials []schemas.Message
 }
 
+// tail returns the tail as it is now.
 func (h *hub) tail() tail {
 	h.mu.RLock()
 	defer h.mu.RUnlock()

@@ -82,6 +82,7 @@ func eventStream(events map[string]object) content {
 	return content{media: []string{mediaEvents}, schema: textSchema(), events: events}
 }
 
+// appliedReply is the answer to a command that was applied.
 func appliedReply() reply {
 	return reply{status: http.StatusAccepted, says: "It is applied. Watch from cursor to see what it brings about.", content: document[accepted]()}
 }

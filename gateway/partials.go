@@ -13,7 +13,7 @@ type partials struct {
 	open []*segment // in the order in which they began
 }
 
-// segment is one open message.
+// segment is one message that is not complete yet, as far as it was streamed.
 type segment struct {
 	key    string
 	begin  schemas.Message
@@ -30,7 +30,7 @@ func segmentKey(m schemas.Message, of schemas.Kind, call string) string {
 	return strings.Join(m.Origin, "/") + " " + string(of) + " " + call
 }
 
-// apply takes the next message.
+// apply takes the next message of the stream.
 func (p *partials) apply(m schemas.Message) {
 	switch v := m.Payload.(type) {
 	case *schemas.PartialText:
@@ -56,6 +56,7 @@ func (p *partials) apply(m schemas.Message) {
 	}
 }
 
+// fragment takes a fragment of the segment named key.
 func (p *partials) fragment(m schemas.Message, key string, phase schemas.Phase, text string, images []string) {
 	if phase == schemas.PhaseStart {
 		p.close(key)
@@ -77,11 +78,13 @@ func (p *partials) fragment(m schemas.Message, key string, phase schemas.Phase, 
 	s.images = append(s.images, images...)
 }
 
+// close drops a segment: it is complete, or begins anew.
 func (p *partials) close(key string) {
 	p.open = slices.DeleteFunc(p.open, func(s *segment) bool { return s.key == key })
 }
 
-// closeAll drops what is open of one session: nothing of it is ever continued.
+// closeAll drops all segments of one session, that of the stream itself or a child: none of them is ever
+// continued.
 func (p *partials) closeAll(origin []string) {
 	prefix := strings.Join(origin, "/") + " "
 	p.open = slices.DeleteFunc(p.open, func(s *segment) bool { return strings.HasPrefix(s.key, prefix) })

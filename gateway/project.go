@@ -50,7 +50,8 @@ func newProjectHub(g *Gateway) *projectHub {
 	return h
 }
 
-// run listens until ctx ends.
+// run listens to the project, and asks about sessions, until ctx ends. Its goroutines have ended when it
+// returns.
 func (h *projectHub) run(ctx context.Context) {
 	defer close(h.done)
 	var asking sync.WaitGroup
@@ -81,6 +82,7 @@ func (h *projectHub) listening() {
 	}
 }
 
+// listen takes the events of a feed until it ends.
 func (h *projectHub) listen(ctx context.Context, feed *bus.ProjectFeed) error {
 	for {
 		event, err := feed.Next(ctx)
@@ -113,6 +115,8 @@ func (h *projectHub) tail(e bus.TailEvent) {
 	}
 }
 
+// hint notes that a session may have changed. If too many wait to be asked about, some are given up, which
+// watchers are told.
 func (h *projectHub) hint(session string, why hint) {
 	if !h.hints.add(session, why, time.Now()) {
 		h.lost()
@@ -199,7 +203,7 @@ func (h *projectHub) tell(news func(*bus.Told) bool, name string, v any) error {
 	return nil
 }
 
-// lost tells that something may have been missed, and that changes are told from there on.
+// lost tells watchers that they may have missed something, and that they are told of changes from here on.
 func (h *projectHub) lost() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -211,6 +215,7 @@ func (h *projectHub) lost() {
 // lostData is a resyncView.
 const lostData = `{"reason":"something may have been missed"}`
 
+// pushLocked adds an event to the ring and wakes watchers. REQUIRES: h.mu is held.
 func (h *projectHub) pushLocked(name string, data []byte) {
 	h.mu.last++
 	event := appendEvent(nil, name, h.idLocked(h.mu.last), data)
@@ -225,6 +230,7 @@ func (h *projectHub) pushLocked(name string, data []byte) {
 	h.mu.changed = make(chan struct{})
 }
 
+// idLocked is the id of the event of a number.
 func (h *projectHub) idLocked(number uint64) string {
 	return h.epoch + "-" + strconv.FormatUint(number, 10)
 }
@@ -249,14 +255,14 @@ func (h *projectHub) read(number uint64) (events [][]byte, changed <-chan struct
 	return append([][]byte(nil), rest...), h.mu.changed, true
 }
 
-// place is the number of an id that this hub gave; false if it did not.
+// place is the number of the event that has an id; false if it is none of this hub's.
 func (h *projectHub) place(id string) (uint64, bool) {
 	epoch, text, _ := strings.Cut(id, "-")
 	number, err := strconv.ParseUint(text, 10, 64)
 	return number, err == nil && epoch == h.epoch
 }
 
-// pause waits, or until ctx ends.
+// pause waits for d, or until ctx ends.
 func pause(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

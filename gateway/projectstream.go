@@ -31,8 +31,8 @@ type deletedView struct {
 // projectLinger is how long the project is followed after its last watcher left.
 const projectLinger = 30 * time.Second
 
-// projects holds the hub of the project while it is watched.
-type projects struct {
+// projectLease holds the hub of the project while it is watched, and for some time after.
+type projectLease struct {
 	g       *Gateway
 	running sync.WaitGroup
 
@@ -47,7 +47,7 @@ type projects struct {
 }
 
 // use returns the hub, and starts it if need be. release must be called when the caller is done.
-func (p *projects) use(ctx context.Context) (h *projectHub, release func(), err error) {
+func (p *projectLease) use(ctx context.Context) (h *projectHub, release func(), err error) {
 	p.mu.Lock()
 	if p.mu.closed {
 		p.mu.Unlock()
@@ -63,7 +63,7 @@ func (p *projects) use(ctx context.Context) (h *projectHub, release func(), err 
 	p.mu.users++
 	h = p.mu.hub
 	p.mu.Unlock()
-	release = sync.OnceFunc(p.give)
+	release = sync.OnceFunc(p.giveBack)
 	select {
 	case <-h.begun:
 		return h, release, nil
@@ -77,7 +77,7 @@ func (p *projects) use(ctx context.Context) (h *projectHub, release func(), err 
 }
 
 // startLocked starts a hub. REQUIRES: p.mu is held.
-func (p *projects) startLocked() {
+func (p *projectLease) startLocked() {
 	ctx, cancel := context.WithCancel(p.g.stopping)
 	h := newProjectHub(p.g)
 	p.mu.hub, p.mu.end = h, cancel
@@ -87,8 +87,8 @@ func (p *projects) startLocked() {
 	})
 }
 
-// give ends one use.
-func (p *projects) give() {
+// giveBack takes one user off. A hub without users ends after a while.
+func (p *projectLease) giveBack() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.mu.users--
@@ -98,7 +98,7 @@ func (p *projects) give() {
 }
 
 // expire ends a hub that nobody has used for a while.
-func (p *projects) expire() {
+func (p *projectLease) expire() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.mu.users == 0 && p.mu.hub != nil {
@@ -108,7 +108,7 @@ func (p *projects) expire() {
 }
 
 // close waits for the hub, which ends with the gateway.
-func (p *projects) close() {
+func (p *projectLease) close() {
 	p.mu.Lock()
 	p.mu.closed = true
 	if p.mu.expiry != nil {
@@ -134,7 +134,7 @@ func (g *Gateway) streamProject(w http.ResponseWriter, r *http.Request) error {
 	defer leave()
 	wait, done := context.WithTimeout(r.Context(), g.o.QueryWait)
 	defer done()
-	h, release, err := g.projects.use(wait)
+	h, release, err := g.project.use(wait)
 	if err != nil {
 		return readFailed(err)
 	}
@@ -196,7 +196,7 @@ func (s *projectWatcher) run(ctx context.Context, after string, heartbeat time.D
 	return err
 }
 
-// begin tells from where on changes are told.
+// begin tells the client from which event on it is told of changes.
 func (s *projectWatcher) begin() error {
 	number, id := s.hub.now()
 	data, err := schemas.EncodeJSON(watchingView{id})

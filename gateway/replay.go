@@ -41,7 +41,7 @@ const maxReplays = 32
 
 func newReplays() replays { return replays{slots: make(chan struct{}, maxReplays)} }
 
-// enter waits until the caller may read.
+// enter waits until the caller may read. leave must be called when it has.
 func (r replays) enter(ctx context.Context) (leave func(), err error) {
 	select {
 	case r.slots <- struct{}{}:

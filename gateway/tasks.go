@@ -10,7 +10,7 @@ import (
 	"braid/schemas"
 )
 
-// This file is what is asked about tasks (start, steer, withdraw), and the wait for how one ends.
+// This file serves what can be asked for about tasks: start one, steer it, withdraw it, wait for its end.
 
 // steerRequest is the body of POST /v1/sessions/{id}/steer.
 type steerRequest struct {
@@ -155,7 +155,7 @@ type taskEnding struct {
 	event *schemas.TurnEvent // once it is over, unless the prompt was withdrawn
 }
 
-// read takes what is recorded beyond its place, up to where the hub is.
+// read takes the messages that are recorded behind its place, up to where the hub is.
 func (t *taskEnding) read(ctx context.Context, replays replays, h *hub) error {
 	upTo := h.recordedTo()
 	if t.at.Compare(schemas.Behind(upTo)) >= 0 {
@@ -180,6 +180,7 @@ func (t *taskEnding) read(ctx context.Context, replays replays, h *hub) error {
 	return nil
 }
 
+// take takes the next message that is recorded.
 func (t *taskEnding) take(m schemas.Entry) {
 	events := t.view.Add(m)
 	switch p := m.Message.Payload.(type) {

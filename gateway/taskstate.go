@@ -5,7 +5,7 @@ import (
 	"braid/schemas"
 )
 
-// stateView is the state on the wire.
+// stateView is what a session is doing, as clients get it.
 type stateView struct {
 	State   bus.SessionState      `json:"state"`
 	Pending []bus.PendingApproval `json:"pending" doc:"calls that wait for a person"`
