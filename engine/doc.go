@@ -46,4 +46,16 @@
 //     A model call besides needs that acknowledgement to be fresh.
 //   - What can be lost is a model call that another owner repeats: an engine that is stopped
 //     between acknowledgement and call makes a call that records nothing.
+//
+// # Goroutines
+//
+// An engine owns two goroutines that pull wake-ups, one for each lane, and one for each wake-up that is
+// finding its way, of which there is a most; one that watches over other engines' sessions, one that
+// sweeps blobs, and one for each shard that the projector writes to the trace. [Engine.Stop] ends all of
+// them and waits.
+//
+// A session in motion has a runner, whose loop is one goroutine and the only one that touches the
+// session's state. The loop works in tenures: from a claim to letting go of it. A tenure owns a goroutine
+// that appends frames, and one for each thing that takes time: a model call, a tool call, a timer. They
+// report to the loop through two channels, and the tenure ends only when all of them have (tenure.spawn).
 package engine

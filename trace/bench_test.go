@@ -114,7 +114,7 @@ func BenchmarkEach(b *testing.B) {
 	s := longSession(b, 1000)
 	n := 0
 	for b.Loop() {
-		err := s.Each(context.Background(), bob, schemas.Position{}, func(schemas.Entry) error { n++; return nil })
+		err := each(context.Background(), s, bob, func(schemas.Entry) error { n++; return nil })
 		if err != nil {
 			b.Fatal(err)
 		}

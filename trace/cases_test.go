@@ -51,7 +51,7 @@ func TestCase_C20_StateNeverRunsAheadOfMessages(t *testing.T) {
 			continue
 		}
 		ends, reached := int64(0), false
-		err = s.Each(ctx, bob, schemas.Position{}, func(e schemas.Entry) error {
+		err = each(ctx, s, bob, func(e schemas.Entry) error {
 			if e.Position.Compare(info.Last) <= 0 && e.Message.Kind() == schemas.KindTaskEnd {
 				ends++
 			}
@@ -155,7 +155,7 @@ func TestCase_D32_LargeRecordsAreNeverTorn(t *testing.T) {
 			t.Fatal(err)
 		}
 		n := uint64(0)
-		err = s.Each(context.Background(), schemas.SessionRef{Project: "p", ID: fmt.Sprint("s", shard)}, schemas.Position{}, func(e schemas.Entry) error {
+		err = each(context.Background(), s, schemas.SessionRef{Project: "p", ID: fmt.Sprint("s", shard)}, func(e schemas.Entry) error {
 			if n++; e.Message.Payload.(*schemas.Text).Text != text {
 				t.Errorf("shard %d: message %d is damaged", shard, n)
 			}
@@ -190,10 +190,10 @@ func TestCase_E01_NoIteratorIsLeftOpen(t *testing.T) {
 			return s.Export(context.Background(), bob, &brokenPipe{after: 1 << 20})
 		}, io.ErrClosedPipe},
 		{"the request is cancelled in the middle", func() error {
-			return s.Each(gone, bob, schemas.Position{}, func(schemas.Entry) error { cancel(); return nil })
+			return each(gone, s, bob, func(schemas.Entry) error { cancel(); return nil })
 		}, context.Canceled},
 		{"the reader has enough", func() error {
-			return s.Each(context.Background(), bob, schemas.Position{}, func(schemas.Entry) error { return stop })
+			return each(context.Background(), s, bob, func(schemas.Entry) error { return stop })
 		}, stop},
 		{"a page is cut", func() error {
 			_, err := s.Messages(context.Background(), bob, schemas.Position{}, Limit{Messages: 1})
@@ -231,7 +231,6 @@ func checkClosed(t *testing.T, s *Store) {
 		"Reset":    func() error { return s.Reset(0) },
 		"Head":     func() error { _, _, err := s.Head(bob); return err },
 		"Messages": func() error { _, err := s.Messages(ctx, bob, schemas.Position{}, Limit{}); return err },
-		"Each":     func() error { return s.Each(ctx, bob, schemas.Position{}, nil) },
 		"Load":     func() error { _, err := s.Load(ctx, bob, nil); return err },
 		"Session":  func() error { _, _, err := s.Session(bob); return err },
 		"Sessions": func() error { _, err := s.Sessions(ctx, "p", Filter{}, Paging{}); return err },
@@ -303,7 +302,7 @@ func fillUntilDegraded(t *testing.T, s *Store) (stream []Frame) {
 		"the failed call": err,
 		"Degraded":        s.Degraded(),
 		"the next call":   applyBatch(s, stream[len(stream)-1:]),
-		"reading":         s.Each(context.Background(), bob, schemas.Position{}, nil),
+		"reading":         each(context.Background(), s, bob, nil),
 	} {
 		if !errors.Is(err, ErrDegraded) || !strings.Contains(err.Error(), "no space left on device") {
 			t.Errorf("%s: %v", what, err)
@@ -423,7 +422,7 @@ func TestCase_E05_DeletedSessionsFreeTheirSpace(t *testing.T) {
 	}
 	fill(bob)
 	first := true
-	err := s.Each(context.Background(), bob, schemas.Position{}, func(schemas.Entry) error {
+	err := each(context.Background(), s, bob, func(schemas.Entry) error {
 		if !first {
 			return nil
 		}

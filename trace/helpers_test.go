@@ -142,7 +142,7 @@ func decide(call string) *schemas.ApprovalDecision {
 func texts(t testing.TB, s *Store, ref schemas.SessionRef) []string {
 	t.Helper()
 	var got []string
-	err := s.Each(context.Background(), ref, schemas.Position{}, func(e schemas.Entry) error {
+	err := each(context.Background(), s, ref, func(e schemas.Entry) error {
 		text := string(e.Message.Kind())
 		if p, ok := e.Message.Payload.(*schemas.Text); ok {
 			text = p.Text
@@ -154,4 +154,10 @@ func texts(t testing.TB, s *Store, ref schemas.SessionRef) []string {
 		t.Fatal(err)
 	}
 	return got
+}
+
+// each is [Store.Load] where the head does not matter.
+func each(ctx context.Context, s *Store, ref schemas.SessionRef, yield func(schemas.Entry) error) error {
+	_, err := s.Load(ctx, ref, yield)
+	return err
 }

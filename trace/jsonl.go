@@ -12,7 +12,7 @@ import (
 // a [schemas.LineReader] reads. A session that does not exist is a *[schemas.Error].
 func (s *Store) Export(ctx context.Context, ref schemas.SessionRef, w io.Writer) error {
 	var out []byte
-	head, err := s.walk(ctx, ref, schemas.Position{}, func(chunk []rawEntry) error {
+	head, err := s.walk(ctx, ref, func(chunk []rawEntry) error {
 		out = out[:0]
 		for _, e := range chunk {
 			out = append(append(out, e.line...), '\n')

@@ -19,8 +19,13 @@ const (
 	SyncAlways
 )
 
+// cacheBytes is the size of the block cache.
+const cacheBytes = 64 << 20
+
 // Options are the settings of a store; the zero value is fit for use.
 type Options struct {
+	// Sync says when what was applied is on the disk. The default, SyncLazy, is right for a trace that
+	// can be rebuilt from the streams.
 	Sync SyncMode
 	// Logger gets what people who run the store must know, and at debug level what Pebble says.
 	// No message content is logged.
@@ -30,8 +35,6 @@ type Options struct {
 	// MinFreeBytes is the free space on the disk, in bytes, under which the store refuses to
 	// open or to write. The default is 64 MiB.
 	MinFreeBytes uint64
-	// CacheBytes is the size of the block cache, in bytes. The default is 64 MiB.
-	CacheBytes int64
 	// MemTableBytes is how much is kept in memory before it is written out as a table, in
 	// bytes; up to four times as much may be in memory. The default is 16 MiB.
 	MemTableBytes uint64
@@ -44,23 +47,20 @@ func (o Options) withDefaults() Options {
 	if o.MinFreeBytes == 0 {
 		o.MinFreeBytes = 64 << 20
 	}
-	if o.CacheBytes <= 0 {
-		o.CacheBytes = 64 << 20
-	}
 	if o.MemTableBytes == 0 {
 		o.MemTableBytes = 16 << 20
 	}
 	return o
 }
 
-// pebble returns Pebble's options.
+// pebbleOptions returns Pebble's options.
 func (s *Store) pebbleOptions(lock *pebble.Lock) *pebble.Options {
 	p := &pebble.Options{
 		FS:                          s.fuse,
 		Lock:                        lock,
 		Logger:                      pebbleLogger{s},
 		FormatMajorVersion:          pebble.FormatWALSyncChunks,
-		CacheSize:                   s.o.CacheBytes,
+		CacheSize:                   cacheBytes,
 		MemTableSize:                s.o.MemTableBytes,
 		MemTableStopWritesThreshold: 4,
 		MaxOpenFiles:                256,

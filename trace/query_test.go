@@ -112,7 +112,7 @@ func TestSessionsByFilter(t *testing.T) {
 			Model:        rapid.SampledFrom([]string{"", "shell/a", "shell/b"}).Draw(t, "model"),
 			TaskStatus:   rapid.SliceOfN(rapid.SampledFrom(ends[1:]), 0, 2).Draw(t, "task_status"),
 			CreatedSince: at("since"), CreatedUntil: at("until"),
-			Made:         rapid.Bool().Draw(t, "made"),
+			Made: rapid.Bool().Draw(t, "made"),
 		}
 		limit := rapid.IntRange(1, 45).Draw(t, "limit")
 		var want, got []string

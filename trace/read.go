@@ -72,23 +72,12 @@ func (s *Store) Messages(ctx context.Context, ref schemas.SessionRef, after sche
 	return page, nil
 }
 
-// Each calls yield for the session's messages after a position, in order, up to the last one
-// there is when it starts. It holds nothing open while yield runs, so yield may take its time;
-// its error ends the iteration and is returned as it is. A session that does not exist has no
-// messages.
-func (s *Store) Each(ctx context.Context, ref schemas.SessionRef, after schemas.Position, yield func(schemas.Entry) error) error {
-	_, err := s.each(ctx, ref, after, yield)
-	return err
-}
-
-// Load calls yield for all messages of the session and returns the head they lead up to: where
-// reading goes on in the stream. The head is zero if there is no such session.
+// Load calls yield for all messages of the session, in order, up to the last one there is when it starts,
+// and returns the head they lead up to: where reading goes on in the stream. The head is zero if there is
+// no such session. It holds nothing open while yield runs, so yield may take its time; its error ends the
+// reading and is returned as it is.
 func (s *Store) Load(ctx context.Context, ref schemas.SessionRef, yield func(schemas.Entry) error) (Head, error) {
-	return s.each(ctx, ref, schemas.Position{}, yield)
-}
-
-func (s *Store) each(ctx context.Context, ref schemas.SessionRef, after schemas.Position, yield func(schemas.Entry) error) (Head, error) {
-	return s.walk(ctx, ref, after, func(chunk []rawEntry) error {
+	return s.walk(ctx, ref, func(chunk []rawEntry) error {
 		for _, e := range chunk {
 			m, err := schemas.Decode(e.line)
 			if err != nil {
@@ -108,11 +97,11 @@ type rawEntry struct {
 	line []byte
 }
 
-// walk hands on the session's messages after a position in chunks, up to the head of the moment
-// it starts at, which it returns. No iterator is open while yield runs: an open one keeps Pebble
-// from freeing memory and files.
-func (s *Store) walk(ctx context.Context, ref schemas.SessionRef, after schemas.Position, yield func([]rawEntry) error) (Head, error) {
+// walk hands on the session's messages in chunks, up to the head of the moment it starts at, which it
+// returns. No iterator is open while yield runs: an open one keeps Pebble from freeing memory and files.
+func (s *Store) walk(ctx context.Context, ref schemas.SessionRef, yield func([]rawEntry) error) (Head, error) {
 	var first Head
+	var after schemas.Position
 	for {
 		chunk, head, err := s.chunk(ctx, ref, after)
 		if err != nil {
@@ -142,7 +131,7 @@ func (s *Store) walk(ctx context.Context, ref schemas.SessionRef, after schemas.
 	}
 }
 
-// chunk copies a page of messages.
+// chunk copies the next page of messages after a position.
 func (s *Store) chunk(ctx context.Context, ref schemas.SessionRef, after schemas.Position) ([]rawEntry, Head, error) {
 	limit := Limit{}.withDefaults()
 	var chunk []rawEntry

@@ -55,7 +55,7 @@ func (s *Store) begin() error {
 func (s *Store) end() { s.life.users.Done() }
 
 // Close ends the store: reads under way stop with [ErrClosed], later calls get it, and a write
-// under way is completed. It does not wait for the callbacks of [Store.Each] and its like, which
+// under way is completed. It does not wait for the callbacks of [Store.Load] and [Store.Export], which
 // run while nothing is open. Closing again does nothing.
 //
 // The error of closing a degraded store is an [ErrDegraded]. In the rare case that Pebble itself

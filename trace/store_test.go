@@ -185,7 +185,7 @@ func manyMessages() []schemas.Payload {
 	return slices.Repeat([]schemas.Payload{prompt("x")}, 1200)
 }
 
-func TestEachEndsWhereItBegan(t *testing.T) {
+func TestLoadEndsWhereItBegan(t *testing.T) {
 	s, b := open(t, Options{}), newScript()
 	apply(t, s, b, b.frame(bob, manyMessages()...))
 	seen := 0
@@ -200,7 +200,7 @@ func TestEachEndsWhereItBegan(t *testing.T) {
 	}
 }
 
-func TestEachTellsThatTheSessionChanged(t *testing.T) {
+func TestLoadTellsThatTheSessionChanged(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		change func(s *Store, b *script)
@@ -226,7 +226,7 @@ func TestEachTellsThatTheSessionChanged(t *testing.T) {
 			s, b := open(t, Options{}), newScript()
 			apply(t, s, b, b.frame(bob, manyMessages()...))
 			seen := 0
-			err := s.Each(context.Background(), bob, schemas.Position{}, func(schemas.Entry) error {
+			err := each(context.Background(), s, bob, func(schemas.Entry) error {
 				if seen++; seen == 1 {
 					test.change(s, b)
 				}
@@ -239,11 +239,11 @@ func TestEachTellsThatTheSessionChanged(t *testing.T) {
 	}
 }
 
-func TestEachReturnsTheErrorOfYield(t *testing.T) {
+func TestLoadReturnsTheErrorOfYield(t *testing.T) {
 	s, b := open(t, Options{}), newScript()
 	apply(t, s, b, b.frame(bob, prompt("one"), prompt("two")))
 	boom := errors.New("boom")
-	if err := s.Each(context.Background(), bob, schemas.Position{}, func(schemas.Entry) error { return boom }); err != boom {
+	if err := each(context.Background(), s, bob, func(schemas.Entry) error { return boom }); err != boom {
 		t.Errorf("got %v", err)
 	}
 }
