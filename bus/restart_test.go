@@ -231,3 +231,37 @@ func TestCase_B23_B28_RollingRestart(t *testing.T) {
 		}
 	}
 }
+
+// Each start of a toolrunner makes a queue of its own. None of them is found again by a broker that was
+// stopped, which would have more to start and stop each time; what waits in one is not lost.
+func TestPrivateQueuesEndWithTheBroker(t *testing.T) {
+	t.Parallel()
+	b := bustest.Listening(t)
+	c := b.Conn(t)
+	ref := newSession()
+	q, err := c.ToolQueue(testContext(t), ref.Project, "r-one", bus.ToolQueueOptions{Private: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	openQueue(t, c, ref.Project, "shared", 0)
+	queueTool(t, c, "r-one", toolRequest(ref, "waits", 1))
+	b.Stop(0)
+	b.Start(t, 0)
+	other := b.Conn(t)
+	stream, err := other.JetStream().Stream(testContext(t), "TOOLS")
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := stream.ConsumerNames(testContext(t))
+	for name := range names.Name() {
+		if name != ref.Project+"=shared" {
+			t.Errorf("there is a queue %s", name)
+		}
+	}
+	if names.Err() != nil {
+		t.Error(names.Err())
+	}
+	if got := pullTools(t, q, 1); got[0].Request.ToolCallID != "waits" {
+		t.Errorf("its toolrunner got %+v", got)
+	}
+}

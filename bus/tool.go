@@ -78,7 +78,8 @@ type ToolQueueOptions struct {
 	// no bound on how long a tool may run.
 	AckWait time.Duration
 	// Private marks the pool of one toolrunner: its queue is removed after an hour in which
-	// nobody pulled.
+	// nobody pulled, and when the broker stops. A toolrunner that outlives that makes it again;
+	// its calls are kept by the stream.
 	Private bool
 }
 
@@ -111,7 +112,7 @@ func (c *Conn) ToolQueue(ctx context.Context, project, pool string, o ToolQueueO
 		MaxAckPending: -1,
 	}
 	if o.Private {
-		config.InactiveThreshold = time.Hour
+		config.InactiveThreshold, config.MemoryStorage = time.Hour, true
 	}
 	q := &ToolQueue{c: c, puller: &puller{c: c, stream: streamTools, config: config}}
 	if err := retryRead(ctx, q.puller.ensure); err != nil {
