@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -123,9 +124,14 @@ func (c *Conn) answerQuery(ctx context.Context, body []byte, handle func(context
 	return queryAnswer{Error: known}
 }
 
-// queryTimeout is how long the engine that got a question may take: it may have died with the question,
-// which is then asked again.
-const queryTimeout = 10 * time.Second
+// queryTimeout is how long the engines that got a question may take: they may have died with the question,
+// which is then asked again. One that was stopped, or hangs, keeps the broker from noticing for minutes, so another
+// one is asked after queryPatience, and so on, but not all of them: they may take their time for a reason.
+const (
+	queryTimeout  = 10 * time.Second
+	queryPatience = time.Second
+	queryAskers   = 8
+)
 
 // Query asks any engine and returns its answer's JSON. The error is what the handler returned,
 // or [schemas.CodeUnavailable] if no engine answered before ctx ended. A question changes
@@ -139,9 +145,7 @@ func (c *Conn) Query(ctx context.Context, q Query) (jsontext.Value, error) {
 		return nil, fmt.Errorf("ask %s: %w", q.Op, err)
 	}
 	for try := 0; ; try++ {
-		attempt, cancel := context.WithTimeout(ctx, queryTimeout)
-		data, err := c.request(attempt, subjectQuery, body)
-		cancel()
+		data, err := c.askAround(ctx, body)
 		if err == nil {
 			var answer queryAnswer
 			if err := schemas.DecodeJSON(data, &answer); err != nil {
@@ -157,6 +161,38 @@ func (c *Conn) Query(ctx context.Context, q Query) (jsontext.Value, error) {
 		}
 		if waitErr := sleep(ctx, jitter(try+4)); waitErr != nil {
 			return nil, unavailable("no engine answered", err)
+		}
+	}
+}
+
+// askAround asks one engine, and others as well if that one takes its time. Whatever is answered first counts.
+func (c *Conn) askAround(ctx context.Context, body []byte) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
+	type answered struct {
+		data []byte
+		err  error
+	}
+	answers := make(chan answered, queryAskers)
+	var asking sync.WaitGroup
+	defer asking.Wait()
+	defer cancel()
+	patience := time.NewTicker(queryPatience)
+	defer patience.Stop()
+	askers, open := 0, 0
+	for {
+		if askers < queryAskers && (askers == 0 || open > 0) {
+			askers, open = askers+1, open+1
+			asking.Go(func() {
+				data, err := c.request(ctx, subjectQuery, body)
+				answers <- answered{data, err}
+			})
+		}
+		select {
+		case a := <-answers:
+			if open--; a.err == nil || open == 0 || permanent(a.err) {
+				return a.data, a.err
+			}
+		case <-patience.C:
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -17,6 +18,35 @@ import (
 var queryTests = []workTest{
 	{"questions are answered, with their errors", testQueries},
 	{"no engine runs", testQueryNobody},
+	{"an engine that hangs keeps nobody waiting", testQueryHangs},
+}
+
+func testQueryHangs(t *testing.T, b *bustest.Broker, project string) {
+	queryGate.Lock()
+	defer queryGate.Unlock()
+	hangs := make(chan struct{})
+	hanging := func(context.Context, bus.Query) (any, error) { <-hangs; return nil, errors.New("too late") }
+	living := func(context.Context, bus.Query) (any, error) { return bus.SessionInfo{Model: "m"}, nil }
+	for _, handle := range []func(context.Context, bus.Query) (any, error){hanging, living, living, living} {
+		stop, err := b.Conn(t).ServeQueries(handle)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer stop()
+	}
+	defer close(hangs)
+	asker := b.Conn(t)
+	ctx, cancel := context.WithTimeout(testContext(t), 9*time.Second) // a question to one engine may take longer
+	defer cancel()
+	var asking sync.WaitGroup
+	defer asking.Wait()
+	for range 8 {
+		asking.Go(func() {
+			if info, err := asker.AskSession(ctx, schemas.SessionRef{Project: project, ID: "s"}, 0); err != nil || info.Model != "m" {
+				t.Errorf("got %+v, %v", info, err)
+			}
+		})
+	}
 }
 
 func testQueries(t *testing.T, b *bustest.Broker, project string) {
