@@ -78,6 +78,14 @@ type SettledCall struct {
 	Status       schemas.StopReason
 }
 
+// Cause says in one word why no toolrunner tells of the call: withdrawn, or lost.
+func (c SettledCall) Cause() string {
+	if c.Started {
+		return "lost"
+	}
+	return "withdrawn"
+}
+
 // EndedTask is a task that is over. About its times see [EndedRequest].
 type EndedTask struct {
 	TaskOf

@@ -18,7 +18,8 @@ func (m *Metrics) Engine() engine.Events {
 	commands := m.counter("braid_commands_total", "Commands that got their outcome.", "command", "code")
 	takeovers := m.counter("braid_takeovers_total", "Tasks that this engine went on with after another one.", "cause")
 	tasks := m.counter("braid_tasks_total", "Tasks that ended.", "status", "cause")
-	types, causes, models := newBounded(), newBounded(), m.models()
+	calls := m.counter("braid_calls_settled_total", "Attempts of tool calls that no toolrunner ran to their end.", "tool", "cause")
+	types, causes, tools, models := newBounded(), newBounded(), newBounded(), m.models()
 	return engine.Events{
 		Appended: func(took time.Duration) { appends.WithLabelValues().Observe(took.Seconds()) },
 		Settled: func(c engine.SettledCommand) {
@@ -26,6 +27,9 @@ func (m *Metrics) Engine() engine.Events {
 		},
 		TakenOver:    func(cause string) { takeovers.WithLabelValues(causes.value(cause)).Inc() },
 		RequestEnded: models.count,
+		CallSettled: func(c engine.SettledCall) {
+			calls.WithLabelValues(tools.value(c.Tool), c.Cause()).Inc()
+		},
 		TaskEnded: func(t engine.EndedTask) {
 			tasks.WithLabelValues(string(t.Status), causes.value(t.Cause)).Inc()
 		},

@@ -392,6 +392,7 @@ func everything(t *testing.T) *Metrics {
 	events.Settled(engine.SettledCommand{})
 	events.TakenOver("lost")
 	events.RequestEnded(engine.EndedRequest{Status: schemas.StopCompleted, Said: time.Now()})
+	events.CallSettled(engine.SettledCall{})
 	events.TaskEnded(engine.EndedTask{})
 	m.Sessions(w.running)
 	calls := m.Toolrunner(w.conn)
@@ -405,29 +406,39 @@ func everything(t *testing.T) *Metrics {
 	return m
 }
 
-// Nobody who makes up names of models can fill the memory of who counts them.
+// Nobody who makes up names of models or tools can fill the memory of who counts them.
 func TestLabelsAreBounded(t *testing.T) {
 	m := New()
 	events := m.Engine()
-	for i := range 3 * maxValues {
-		events.RequestEnded(engine.EndedRequest{Model: fmt.Sprintf("p/m%d", i), Status: schemas.StopFailed})
+	count := func(name string) {
+		events.RequestEnded(engine.EndedRequest{Model: name, Status: schemas.StopFailed})
+		events.CallSettled(engine.SettledCall{Tool: name})
 	}
-	events.RequestEnded(engine.EndedRequest{Model: "p/m0", Status: schemas.StopFailed})
+	for i := range 3 * maxValues {
+		count(fmt.Sprintf("p/m%d", i))
+	}
+	count("p/m0")
 	families, err := m.registry.Gather()
 	if err != nil {
 		t.Fatal(err)
 	}
+	labels := map[string]string{"braid_model_requests_total": "model", "braid_calls_settled_total": "tool"}
 	for _, f := range families {
-		if f.GetName() != "braid_model_requests_total" {
-			continue
-		}
 		values := map[string]float64{}
 		for _, series := range f.GetMetric() {
-			values[series.GetLabel()[0].GetValue()] = series.GetCounter().GetValue()
+			for _, label := range series.GetLabel() {
+				if label.GetName() == labels[f.GetName()] {
+					values[label.GetValue()] = series.GetCounter().GetValue()
+				}
+			}
 		}
-		if len(values) != maxValues+1 || values["p/m0"] != 2 || values[other] != 2*maxValues {
-			t.Errorf("%d models, %v of the first, %v others", len(values), values["p/m0"], values[other])
+		if labels[f.GetName()] != "" && (len(values) != maxValues+1 || values["p/m0"] != 2 || values[other] != 2*maxValues) {
+			t.Errorf("%s: %d values, %v of the first, %v others", f.GetName(), len(values), values["p/m0"], values[other])
 		}
+		delete(labels, f.GetName())
+	}
+	if len(labels) > 0 {
+		t.Errorf("%v are not counted", labels)
 	}
 }
 

@@ -3,6 +3,7 @@ package spans
 import (
 	"context"
 	"strconv"
+	"strings"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -40,14 +41,14 @@ func (s *Spans) within(task engine.TaskOf) context.Context {
 // beginTask begins the span of a task: in its caller's trace if there is one, else in one of its own. What
 // the caller has decided about sampling holds, unless a sampler is set that decides otherwise.
 func (s *Spans) beginTask(task engine.TaskOf, at time.Time, links ...trace.Link) trace.Span {
-	name := "invoke_agent"
-	if task.Agent != "" {
-		name += " " + task.Agent
-	}
-	_, span := s.tracer.Start(remote(withIDs(context.Background(), idsOf(task)), task.Caller), name, trace.WithTimestamp(at),
+	ctx := remote(withIDs(context.Background(), idsOf(task)), task.Caller)
+	_, span := s.tracer.Start(ctx, nameOf("invoke_agent", task.Agent), trace.WithTimestamp(at),
 		trace.WithLinks(links...), trace.WithAttributes(operation("invoke_agent", task)...))
 	return span
 }
+
+// nameOf is the name of a span: what is done, and of what that is, if it has a name.
+func nameOf(operation, of string) string { return strings.TrimSuffix(operation+" "+of, " ") }
 
 // operation are the attributes that each span of a task has.
 func operation(name string, task engine.TaskOf) []attribute.KeyValue {
@@ -99,12 +100,9 @@ func (s *Spans) task(t engine.EndedTask) {
 }
 
 func (s *Spans) request(r engine.EndedRequest) {
-	name, attributes := "chat", append(operation("chat", r.TaskOf), model(r.Model)...)
-	if _, id, err := schemas.SplitModel(r.Model); err == nil {
-		name += " " + id
-	}
-	_, span := s.tracer.Start(s.within(r.TaskOf), name, trace.WithSpanKind(trace.SpanKindClient),
-		trace.WithTimestamp(r.Begun), trace.WithAttributes(attributes...))
+	_, id, _ := schemas.SplitModel(r.Model) // there may be none
+	_, span := s.tracer.Start(s.within(r.TaskOf), nameOf("chat", id), trace.WithSpanKind(trace.SpanKindClient),
+		trace.WithTimestamp(r.Begun), trace.WithAttributes(append(operation("chat", r.TaskOf), model(r.Model)...)...))
 	span.SetAttributes(usage(r.Used)...)
 	span.SetAttributes(attribute.Int("braid.attempt", r.Attempt), attribute.Bool("braid.usage.estimated", r.Estimated))
 	if !r.Said.IsZero() {
@@ -118,13 +116,9 @@ func (s *Spans) request(r engine.EndedRequest) {
 }
 
 func (s *Spans) settled(c engine.SettledCall) {
-	why := "withdrawn"
-	if c.Started {
-		why = "lost"
-	}
 	span := s.beginCall(s.within(c.TaskOf), c.Tool, c.ToolCallID, c.Attempt, c.Begun, operation("execute_tool", c.TaskOf)...)
-	span.SetAttributes(attribute.String("braid.cause", why))
-	end(span, c.Begun, c.Ended, c.Status, why)
+	span.SetAttributes(attribute.String("braid.cause", c.Cause()))
+	end(span, c.Begun, c.Ended, c.Status, c.Cause())
 }
 
 // end ends a span with its status. why is one word for what went wrong, if there is a better one than

@@ -57,7 +57,7 @@ func TestSend(t *testing.T) {
 	if want := []string{"POST /v1/traces", "POST /base/v1/traces"}; !slices.Equal(paths, want) {
 		t.Errorf("requests %v, want %v", paths, want)
 	}
-	for _, text := range []string{"invoke_agent reviewer", "braid-test", "gen_ai.agent.name"} {
+	for _, text := range []string{"invoke_agent reviewer", "braid-test", "gen_ai.agent.name", "service.instance.id", conventions} {
 		if !bytes.Contains(got, []byte(text)) {
 			t.Errorf("%q was not sent: %q", text, got)
 		}
@@ -82,11 +82,47 @@ func TestSendFails(t *testing.T) {
 	}
 }
 
+// A collector that does not answer, or has no time, holds the end up for as long as is allowed. What can't be
+// sent by then is lost, and said to be; nothing is left behind that goes on trying.
+func TestCloseIsBounded(t *testing.T) {
+	for why, answer := range map[string]func(http.ResponseWriter, *http.Request){
+		"it does not answer": func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
+		"it is busy":         func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTooManyRequests) },
+		"it is busy for long": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Retry-After", "3600")
+			w.WriteHeader(http.StatusServiceUnavailable)
+		},
+	} {
+		for bound, allowed := range map[string]time.Duration{"in time": 100 * time.Millisecond, "at once": 0} {
+			collector := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				_, _ = io.Copy(io.Discard, r.Body) // else nobody learns that the client has left
+				answer(w, r)
+			}))
+			var log bytes.Buffer
+			s, err := Open(t.Context(), Options{Endpoint: collector.URL, Log: zerolog.New(&log)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.Engine().TaskEnded(engine.EndedTask{TaskOf: someTask, Begun: time.Now(), Ended: time.Now(), Status: schemas.StopCompleted})
+			ctx, cancel := context.WithTimeout(t.Context(), allowed)
+			err = s.Close(ctx)
+			cancel()
+			if err != nil || !strings.Contains(log.String(), "can't be sent") {
+				t.Errorf("%s, %s: %v; nobody says that spans are lost: %s", why, bound, err, &log)
+			}
+			collector.Close()
+		}
+	}
+}
+
 func TestOpenRefuses(t *testing.T) {
-	for _, endpoint := range []string{"collector:4318", "ftp://collector", "http://", "http://a b", "/v1/traces"} {
-		if s, err := Open(t.Context(), Options{Endpoint: endpoint}); err == nil {
+	for _, endpoint := range []string{"collector:4318", "ftp://collector", "http://", "http://a b", "/v1/traces", "http://user:secret@collector:4318"} {
+		s, err := Open(t.Context(), Options{Endpoint: endpoint})
+		if err == nil {
 			closeSpans(t, s)
 			t.Errorf("%q is taken for a collector", endpoint)
+		} else if strings.Contains(err.Error(), "secret") {
+			t.Errorf("%q is told: %v", endpoint, err)
 		}
 	}
 }

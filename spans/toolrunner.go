@@ -28,12 +28,10 @@ func (s *Spans) call(c toolrunner.EndedCall) {
 
 // beginCall begins the span of an attempt of a call, whoever tells of it. tool is empty if there is none.
 func (s *Spans) beginCall(ctx context.Context, tool, call string, attempt int, at time.Time, more ...attribute.KeyValue) trace.Span {
-	name := "execute_tool"
 	if tool != "" {
-		name += " " + tool
 		more = append(more, attribute.String("gen_ai.tool.name", tool))
 	}
-	_, span := s.tracer.Start(ctx, name, trace.WithTimestamp(at), trace.WithAttributes(more...), trace.WithAttributes(
+	_, span := s.tracer.Start(ctx, nameOf("execute_tool", tool), trace.WithTimestamp(at), trace.WithAttributes(more...), trace.WithAttributes(
 		attribute.String("gen_ai.tool.type", "function"),
 		attribute.String("gen_ai.tool.call.id", call),
 		attribute.Int("braid.attempt", attempt)))
