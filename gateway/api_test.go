@@ -104,6 +104,7 @@ func TestRefusals(t *testing.T) {
 		{"what can't be set", "PATCH", one, `{"model":"shell/demo"}`, nil, 400, schemas.CodeInvalid, "model"},
 		{"a mode for an unknown session", "PATCH", sessions + "/none", `{"approval_mode":"allow-all"}`, nil, 404, schemas.CodeUnknownSession, ""},
 		{"a decision due before it is asked for", "POST", sessions, `{"model":"shell/demo","approval_timeout_ms":-1}`, nil, 400, schemas.CodeInvalid, "approval_timeout_ms"},
+		{"a long reason", "POST", one + "/abort", `{"reason":"` + strings.Repeat("x", schemas.MaxReason+1) + `"}`, nil, 413, schemas.CodeTooLarge, "reason"},
 		{"an odd decision", "POST", "/v1/sessions/busy/approvals/c1", `{"decision":"forbidden"}`, nil, 400, schemas.CodeInvalid, "decision"},
 		{"a call that is no name", "POST", "/v1/sessions/busy/approvals/c.1", `{"decision":"allow"}`, nil, 400, schemas.CodeInvalid, "tool_call_id"},
 		{"a key that is no name", "POST", tasks, `{"prompt":"x"}`, []edit{header(headerIdempotency, "a b")}, 400, schemas.CodeInvalid, headerIdempotency},
@@ -122,6 +123,7 @@ func TestRefusals(t *testing.T) {
 		{"prompts in the view of turns", "GET", one + "/stream?view=turns&include=prompt", "", nil, 400, schemas.CodeInvalid, "include"},
 		{"a place amid a message, in the view of messages", "GET", one + "/stream?last_event_id=a-7.0.1", "", nil, 400, schemas.CodeInvalid, "last_event_id"},
 		{"no place at all", "GET", one + "/stream?view=turns&last_event_id=a-7.0.0", "", nil, 400, schemas.CodeInvalid, "last_event_id"},
+		{"an id of no event of the project", "GET", "/v1/events?last_event_id=" + long, "", nil, 400, schemas.CodeInvalid, "last_event_id"},
 		{"an unknown inclusion", "GET", one + "/stream?include=all", "", nil, 400, schemas.CodeInvalid, "include"},
 
 		{"a session that exists", "POST", sessions, `{"model":"shell/demo","id":"s"}`, nil, 409, schemas.CodeSessionExists, ""},

@@ -120,12 +120,9 @@ func (p *projectLease) close() {
 
 // streamProject tells of all sessions of the project, as server-sent events.
 func (g *Gateway) streamProject(w http.ResponseWriter, r *http.Request) error {
-	id := r.Header.Get(headerLastEvent)
-	if id == "" {
-		id = r.URL.Query().Get("last_event_id")
-	}
+	name, id := lastEventID(r)
 	if len(id) > schemas.MaxNameLength {
-		return &schemas.Error{Code: schemas.CodeInvalid, Field: headerLastEvent, Message: "that is no id of an event"}
+		return &schemas.Error{Code: schemas.CodeInvalid, Field: name, Message: "that is no id of an event"}
 	}
 	leave, err := g.watchers.enter(schemas.SessionRef{})
 	if err != nil {

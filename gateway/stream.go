@@ -46,10 +46,7 @@ func readWatch(r *http.Request) (watch, error) {
 	default:
 		w.turns = true
 	}
-	name, id := headerLastEvent, r.Header.Get(headerLastEvent)
-	if id == "" {
-		name, id = "last_event_id", values.Get("last_event_id")
-	}
+	name, id := lastEventID(r)
 	var err error
 	if w.turns {
 		w.after, err = turnCursorParameter(name, id)
@@ -58,6 +55,14 @@ func readWatch(r *http.Request) (watch, error) {
 		w.after.Cursor, err = cursorParameter(name, id)
 	}
 	return w, err
+}
+
+// lastEventID is the id after which a stream is wanted, empty for none, and where it is said.
+func lastEventID(r *http.Request) (name, id string) {
+	if id = r.Header.Get(headerLastEvent); id != "" {
+		return headerLastEvent, id
+	}
+	return "last_event_id", r.URL.Query().Get("last_event_id")
 }
 
 // stream serves a session as server-sent events until the client leaves, is too slow, or the

@@ -208,7 +208,7 @@ func (c *Command) Validate() error {
 		return c.Approve.validate()
 	case CommandAbort:
 		if c.Abort != nil {
-			return limit("abort.reason", c.Abort.Reason, MaxReason)
+			return limit("reason", c.Abort.Reason, MaxReason)
 		}
 		return nil
 	case CommandSet:

@@ -67,7 +67,7 @@ func TestCommandValidate(t *testing.T) {
 		{"a call that is no name", approve(schemas.ApproveBody{Decision: schemas.DecisionAllow}), "tool_call_id", schemas.CodeInvalid},
 		{"people can't forbid", approve(schemas.ApproveBody{ToolCallID: "t", Decision: schemas.DecisionForbidden}), "decision", schemas.CodeInvalid},
 		{"a hash without end", approve(schemas.ApproveBody{ToolCallID: "t", Decision: schemas.DecisionAllow, Hash: strings.Repeat("x", 65)}), "hash", schemas.CodeTooLarge},
-		{"a reason without end", schemas.Command{ID: "c", Type: schemas.CommandAbort, Session: session, Abort: &schemas.AbortBody{Reason: strings.Repeat("x", schemas.MaxReason+1)}}, "abort.reason", schemas.CodeTooLarge},
+		{"a reason without end", schemas.Command{ID: "c", Type: schemas.CommandAbort, Session: session, Abort: &schemas.AbortBody{Reason: strings.Repeat("x", schemas.MaxReason+1)}}, "reason", schemas.CodeTooLarge},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
