@@ -78,8 +78,7 @@ func (c *Conn) sendCommand(ctx context.Context, cmd schemas.Command, reply strin
 	if err := c.sealCommand(ctx, m, cmd, body, final); err != nil {
 		return Receipt{}, notStored(ctx, "the command's body", err)
 	}
-	// The broker's memory of ids spans the whole stream: an id is one session's own.
-	m.Header.Set(headerMsgID, cmd.Session.Project+"."+cmd.Session.ID+"."+cmd.ID)
+	m.Header.Set(headerMsgID, messageID(cmd))
 	m.Header.Set(headerTTL, ttl(commandTTL))
 	m.Header.Set(headerCommandHash, commandHash(body))
 	m.Header.Set(headerCommandType, string(cmd.Type))
@@ -99,6 +98,12 @@ func (c *Conn) sendCommand(ctx context.Context, cmd schemas.Command, reply strin
 	return receipt, nil
 }
 
+// messageID is the id of a command's message: the broker's memory of ids spans the whole stream, and a
+// command's id is one session's own.
+func messageID(cmd schemas.Command) string {
+	return cmd.Session.Project + "." + cmd.Session.ID + "." + cmd.ID
+}
+
 // checkSameCommand fails with CodeConflict when the stored command is another one than ours.
 func (c *Conn) checkSameCommand(ctx context.Context, cmd schemas.Command, seq uint64, hash string) error {
 	s, err := c.leaderRead(ctx, streamCommands, directRequest{Seq: seq})
@@ -107,10 +112,25 @@ func (c *Conn) checkSameCommand(ctx context.Context, cmd schemas.Command, seq ui
 		return nil
 	case err != nil:
 		return unavailable("the broker did not show the command that was sent before", err)
+	case s.Header.Get(headerMsgID) != messageID(cmd): // of a stream that was made anew since
+		return nil
 	case s.Header.Get(headerCommandHash) != hash:
 		return schemas.Errorf(schemas.CodeConflict, "the id %q was used for another command", cmd.ID)
 	}
 	return nil
+}
+
+// checkOutcome fails with CodeConflict when an outcome is that of another command, which was sent under the
+// same id before the broker's memory of ids began.
+func (c *Conn) checkOutcome(ctx context.Context, cmd schemas.Command, r Receipt, o schemas.Outcome) error {
+	if o.Sequence == 0 || o.Sequence == r.Sequence {
+		return nil
+	}
+	body, err := schemas.EncodeJSON(cmd)
+	if err != nil {
+		return fmt.Errorf("compare commands: %w", err)
+	}
+	return c.checkSameCommand(ctx, cmd, o.Sequence, commandHash(body))
 }
 
 // silence is how long a sender listens for the outcome before it asks an engine for it, and how long it
@@ -160,10 +180,10 @@ func (c *Conn) SendAndWait(ctx context.Context, cmd schemas.Command, wait time.D
 	}
 	for {
 		if o, ok := awaitOutcome(ctx, sub, cmd.ID, listen); ok {
-			return o, receipt, nil
+			return o, receipt, c.checkOutcome(ctx, cmd, receipt, o)
 		}
 		if o, ok := c.askOutcomeOnce(ctx, cmd, receipt); ok {
-			return o, receipt, nil
+			return o, receipt, c.checkOutcome(ctx, cmd, receipt, o)
 		}
 		if err := ctx.Err(); err != nil {
 			return schemas.Outcome{}, receipt, unavailable(
