@@ -155,13 +155,9 @@ func TestExpiredFragments(t *testing.T) {
 	w, _ := newWorldOf(t, map[string]string{"m": script}, bus.Topology{LiveTTL: time.Second})
 	w.each(t, func(t *testing.T, c *client.Client) {
 		s := create(t, c, "scripted/m", schemas.ApproveAll)
-		task, err := s.Start(testContext(t), client.Prompt("hello"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		whole := untilEnd(t, s, false, task.Cursor)
-		fragment := slices.Index(whole.kinds, schemas.KindPartialText)
-		after, _, _ := strings.Cut(whole.messages[fragment], " ")
+		task, cursors, whole := watched(t, s)
+		fragment := slices.Index(whole, schemas.KindPartialText)
+		after := cursors[fragment]
 		w.expire(t, s.ID())
 		var kinds []schemas.Kind
 		gaps := 0
@@ -181,7 +177,7 @@ func TestExpiredFragments(t *testing.T) {
 				}
 			}
 		}
-		want := slices.DeleteFunc(slices.Clone(whole.kinds[fragment+1:]), func(k schemas.Kind) bool { return k == schemas.KindPartialText })
+		want := slices.DeleteFunc(slices.Clone(whole[fragment+1:]), func(k schemas.Kind) bool { return k == schemas.KindPartialText })
 		if diff := cmp.Diff(want, kinds); diff != "" || gaps != 1 {
 			t.Errorf("%d gaps (-want +got)\n%s", gaps, diff)
 		}
@@ -189,6 +185,33 @@ func TestExpiredFragments(t *testing.T) {
 			t.Errorf("got %+v %v", r, err)
 		}
 	})
+}
+
+// watched is a task that is watched from before its beginning to its end, so that no fragment expires
+// unseen: the messages' cursors and kinds.
+func watched(t *testing.T, s *client.Session) (task *client.Task, cursors []string, kinds []schemas.Kind) {
+	t.Helper()
+	for event, err := range s.Stream(testContext(t), client.WatchOptions{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch e := event.(type) {
+		case client.State:
+			if task != nil {
+				continue
+			}
+			if task, err = s.Start(testContext(t), client.Prompt("hello")); err != nil {
+				t.Fatal(err)
+			}
+		case client.Message:
+			cursors, kinds = append(cursors, e.Cursor), append(kinds, e.Kind())
+			if e.Kind() == schemas.KindTaskEnd {
+				return task, cursors, kinds
+			}
+		}
+	}
+	t.Fatal("the range ended")
+	return nil, nil, nil
 }
 
 // expire waits until no live frame of the session is left.
