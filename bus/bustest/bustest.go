@@ -259,6 +259,12 @@ func (b *Broker) Connect(t testing.TB, o bus.Options, node ...int) *bus.Conn {
 	return c
 }
 
+// FreePort finds a free loopback port for a server that tests stop and start again.
+func FreePort(t testing.TB) int {
+	t.Helper()
+	return freePorts(t, 1)[0]
+}
+
 // freePorts finds free loopback ports. They are none of those that systems give to outgoing
 // connections: one of them could be taken while the node that owns it is stopped.
 func freePorts(t testing.TB, n int) []int {

@@ -39,6 +39,36 @@ func TestTheTokenStaysInTheTab(t *testing.T) {
 	b.noProblems("status of 401")
 }
 
+// A refusal that is late, of a token that is not used any more, asks for no other.
+func TestALateRefusalOfAnOldToken(t *testing.T) {
+	w := newWorld(t, nil)
+	b := startBrowser(t)
+	p := b.tab()
+	p.do("Page.addScriptToEvaluateOnNewDocument", object{"source": `{
+		window.held = window.refused = 0;
+		const gate = new Promise((go) => { window.letGo = go; });
+		const real = window.fetch;
+		window.fetch = async (path, more) => {
+			const answer = await real(path, more);
+			if (answer.status !== 401 || !/^\/v1\/(agents|models)$/.test(path)) return answer;
+			window.held++;
+			await gate;
+			const json = async () => { setTimeout(() => window.refused++); return {}; };
+			return {ok: false, status: 401, json};
+		};
+	}`}, nil)
+	p.open(w.url + "/?token=wrong#/new")
+	p.see("form", "The gateway refuses the token.")
+	p.until("two refusals are on their way", `window.held === 2`)
+	p.write(testToken)
+	p.press("Enter")
+	p.see("h2", "New session")
+	p.eval(`letGo()`, nil)
+	p.until("they are there", `window.refused === 2`)
+	p.see("h2", "New session")
+	b.noProblems("status of 401")
+}
+
 // A session can be run by keys alone: the order of the focus is that of the page.
 func TestKeysAreEnough(t *testing.T) {
 	w := newWorld(t, map[string]string{"tour": tour})

@@ -416,7 +416,7 @@ func (p *tab) click(selector, text string) {
 		var at struct{ X, Y float64 }
 		p.eval(fmt.Sprintf(`(async () => {
 			const find = () => [...document.querySelectorAll(%q)].find((n) => n.checkVisibility() && n.innerText.includes(%q));
-			for (;;) {
+			for (const begun = Date.now(); Date.now() - begun < %d;) {
 				const node = find();
 				node?.scrollIntoView({block: "nearest"});
 				const before = node?.getBoundingClientRect();
@@ -427,7 +427,8 @@ func (p *tab) click(selector, text string) {
 				node.addEventListener("click", () => { window.clicked = true; }, {capture: true, once: true});
 				return {X: r.x + r.width / 2, Y: r.y + r.height / 2};
 			}
-		})()`, selector, text), &at)
+			throw new Error("it never stands still");
+		})()`, selector, text, patience), &at)
 		for _, kind := range []string{"mousePressed", "mouseReleased"} {
 			p.do("Input.dispatchMouseEvent", object{"type": kind, "x": at.X, "y": at.Y, "button": "left", "clickCount": 1}, nil)
 		}

@@ -1,6 +1,7 @@
 package pagetest
 
 import (
+	"slices"
 	"testing"
 	"time"
 )
@@ -82,6 +83,50 @@ func TestATokenThatIsRefusedLater(t *testing.T) {
 	p.see(".task .ending", "Completed")
 	p.see("#sessions", "hello")
 	b.noProblems("ERR_", "status of 401")
+}
+
+// A prompt is sent once, however often and long one presses Enter, and comes back if it is refused.
+func TestAPromptIsSentOnce(t *testing.T) {
+	w := newWorld(t, map[string]string{"states": states + "repeat: true\n"})
+	b := startBrowser(t)
+	p := b.tab()
+	p.do("Page.addScriptToEvaluateOnNewDocument", object{"source": `{
+		window.sent = 0;
+		window.refused = true;
+		const gate = new Promise((go) => { window.letGo = go; });
+		const real = window.fetch;
+		window.fetch = async (path, more) => {
+			if (more?.method !== "POST" || !path.endsWith("/tasks")) return real(path, more);
+			window.sent++;
+			if (window.refused) return new Response('{"error":{"code":"invalid","message":"not now"}}', {status: 400});
+			const answer = await real(path, more);
+			await gate;
+			return answer;
+		};
+	}`}, nil)
+	w.enter(p)
+	w.must("POST", "/v1/sessions", `{"id":"s","model":"scripted/states"}`)
+	p.eval(`location.hash = "#/session/s"`, nil)
+	say(p, "hello")
+	p.see(".toast", "Not now")
+	p.until("it is back", `document.getElementById("say").value === "hello"`)
+	p.eval(`window.refused = false`, nil)
+	p.press("Enter")
+	p.see(".prompt", "hello")
+	p.until("it is sent", `document.getElementById("say").value === ""`)
+	p.write("and more")
+	p.press("Enter")
+	p.until("what comes next waits for the answer", `document.getElementById("say").value === "and more" && window.sent === 2`)
+	p.eval(`letGo()`, nil)
+	p.until("there is an answer", `!document.querySelector(".composer [type=submit]").disabled`)
+	p.press("Enter")
+	p.see(".prompt", "and more")
+	var prompts []string
+	p.eval(`[...document.querySelectorAll(".prompt .words")].map((n) => n.innerText)`, &prompts)
+	if !slices.Equal(prompts, []string{"hello", "and more"}) {
+		t.Errorf("the prompts are %q", prompts)
+	}
+	b.noProblems()
 }
 
 // What nobody should have to type again.

@@ -58,7 +58,7 @@ func TestTheWaitCountsDown(t *testing.T) {
 	p := b.tab()
 	w.enter(p)
 	w.begin(p, "states", "please fail twice")
-	p.see(".failure .next", "Next attempt in 2 min")
+	p.until("it is said how long", `/^ Next attempt in [12] min \d+ s\.$/.test(document.querySelector(".failure .next").textContent)`)
 	p.eval(`window.first = document.querySelector(".failure .next").textContent`, nil)
 	p.until("it is another second", `document.querySelector(".failure .next").textContent !== window.first`)
 	p.click(".composer .stop", "Stop")

@@ -2,6 +2,7 @@ package pagetest
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -58,7 +59,7 @@ func newWorldOn(t *testing.T, broker *bustest.Broker, scripts map[string]string)
 	}
 	w.startToolrunner()
 	w.startEngine()
-	w.startGateway("127.0.0.1:0")
+	w.startGateway(fmt.Sprintf("127.0.0.1:%d", bustest.FreePort(t)))
 	t.Cleanup(func() { w.stopGateway() })
 	return w
 }

@@ -22,7 +22,7 @@ turns:
 // say gives the open session a prompt, as a person does.
 func say(p *tab, prompt string) {
 	p.t.Helper()
-	p.until("the composer is there", `document.getElementById("say").checkVisibility()`)
+	p.until("the composer is ready", `document.getElementById("say").checkVisibility() && !document.querySelector(".composer [type=submit]").disabled`)
 	p.eval(`document.getElementById("say").focus()`, nil)
 	p.write(prompt)
 	p.press("Enter")
@@ -142,7 +142,7 @@ func TestNewsWhileASessionIsRead(t *testing.T) {
 	w.enter(p)
 	w.elsewhere("s", "states", "please hang")
 	p.click("#sessions a", "please hang")
-	p.until("history and summary are read, and held back", `window.held === 2`)
+	p.until("history and summary are read, and held back", `window.held >= 2`)
 	w.must("POST", "/v1/sessions/s/tasks", `{"prompt":"from elsewhere","when_busy":"queue"}`)
 	w.must("POST", "/v1/sessions", `{"id":"later","model":"scripted/states"}`)
 	p.until("news of what came after is there", `document.querySelectorAll("#sessions li").length === 2`)

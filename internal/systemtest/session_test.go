@@ -214,7 +214,8 @@ func (s *session) ends(status schemas.StopReason) arrival {
 	return a
 }
 
-// lines reads a file of the session's workspace that commands append to.
+// lines reads a file of the session's workspace that commands append to: its whole lines, none of one
+// that has just been made.
 func (s *session) lines(name string) []string {
 	s.t.Helper()
 	data, err := os.ReadFile(filepath.Join(s.dir, name))
@@ -224,7 +225,8 @@ func (s *session) lines(name string) []string {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	return strings.Split(strings.TrimSuffix(string(data), "\n"), "\n")
+	all := strings.Split(string(data), "\n")
+	return all[:len(all)-1]
 }
 
 // awaitEffects waits until commands have appended n lines.

@@ -12,12 +12,8 @@ export class Refused extends Error {
   }
 }
 
-/** Tells "unauthorized" whenever the gateway refuses the token, whoever asked. */
+/** Tells "unauthorized" whenever the gateway refuses the token that is kept, whoever asked. */
 export const access = new EventTarget();
-
-function authorization() {
-  return { Authorization: `Bearer ${token()}` };
-}
 
 /** Whether a question may find another answer later: the gateway can't be reached, or can't answer now. */
 export function passing(error) {
@@ -26,15 +22,16 @@ export function passing(error) {
 
 /** Sends a request with the token. A refusal, or no answer, is an error that can be shown. */
 export async function request(path, { headers, ...more } = {}) {
+  const used = token();
   let response;
   try {
-    response = await fetch(path, { headers: { ...authorization(), ...headers }, ...more });
+    response = await fetch(path, { headers: { Authorization: `Bearer ${used}`, ...headers }, ...more });
   } catch (error) {
     throw error instanceof TypeError ? new Error("The gateway can't be reached.") : error;
   }
   if (response.ok) return response;
   const body = await response.json().catch(() => undefined);
-  if (response.status === 401) access.dispatchEvent(new Event("unauthorized"));
+  if (response.status === 401 && used === token()) access.dispatchEvent(new Event("unauthorized"));
   throw new Refused(response.status, body?.error);
 }
 

@@ -87,17 +87,27 @@ export class Composer {
     ];
   }
 
+  /** Sends the prompt, once. It comes back if it can't be sent, before what was written meanwhile. */
   #submit(event) {
     event.preventDefault();
     const prompt = this.#prompt.value;
-    if (!prompt.trim()) return;
+    if (!prompt.trim() || this.#send.disabled) return;
+    this.#write("");
     act(this.#send, async () => {
-      await tell("POST", sessionPath(this.#id, "/tasks"), { prompt, when_busy: this.#busy.value });
-      if (this.#prompt.value === prompt) this.#prompt.value = "";
-      keepDraft(this.#id, this.#prompt.value);
-      this.#grow();
+      try {
+        await tell("POST", sessionPath(this.#id, "/tasks"), { prompt, when_busy: this.#busy.value });
+      } catch (error) {
+        this.#write([prompt, this.#prompt.value].filter(Boolean).join("\n"));
+        throw error;
+      }
       this.#changed();
     });
+  }
+
+  #write(text) {
+    this.#prompt.value = text;
+    keepDraft(this.#id, text);
+    this.#grow();
   }
 
   #grow() {
