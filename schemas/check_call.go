@@ -34,6 +34,20 @@ func (c *call) unsettled() bool {
 	return c.decision != "" || c.committed
 }
 
+// callOf is the call that a message is about. If there is none the message breaks the rule, which callOf
+// reports in words that begin with said, and returns nil; unless messages were missed before, and with
+// them the call.
+func (s *strand) callOf(id string, rule RuleName, said string) *call {
+	c := s.calls[id]
+	if c == nil && s.missed {
+		return s.unseenCall(id)
+	}
+	if c == nil {
+		s.blame(id, rule, "%s call %s, which is not there", said, id)
+	}
+	return c
+}
+
 // unseenCall adds a call whose beginning was missed: it was made before all that were seen.
 func (s *strand) unseenCall(id string) *call {
 	c := &call{id: id, at: s.out.at}
@@ -42,6 +56,7 @@ func (s *strand) unseenCall(id string) *call {
 	return c
 }
 
+// newCall adds a call that is made here.
 func (s *strand) newCall(id string) *call {
 	c := &call{id: id, at: s.out.at}
 	s.calls[id] = c
@@ -89,13 +104,9 @@ func (s *strand) firstUndecided() *call {
 
 func (s *strand) approvalRequest(p *ApprovalRequest) {
 	id := p.ToolCallID
-	c := s.calls[id]
+	c := s.callOf(id, RuleApprovalRequest, "approval_request for")
 	if c == nil {
-		if !s.missed {
-			s.blame(id, RuleApprovalRequest, "approval_request for call %s, which is not there", id)
-			return
-		}
-		c = s.unseenCall(id)
+		return
 	}
 	switch {
 	case c.blamed:
@@ -117,13 +128,9 @@ func (s *strand) approvalRequest(p *ApprovalRequest) {
 
 func (s *strand) approvalDecision(p *ApprovalDecision) {
 	id := p.ToolCallID
-	c := s.calls[id]
+	c := s.callOf(id, RuleDecisionAfterCall, "approval_decision on")
 	if c == nil {
-		if !s.missed {
-			s.blame(id, RuleDecisionAfterCall, "approval_decision on call %s, which is not there", id)
-			return
-		}
-		c = s.unseenCall(id)
+		return
 	}
 	switch {
 	case c.blamed:
@@ -155,13 +162,12 @@ func (s *strand) approvalDecision(p *ApprovalDecision) {
 
 // callOfOutput finds the call that an output belongs to; nil if the output is in breach.
 func (s *strand) callOfOutput(id string) *call {
-	c := s.calls[id]
+	seen := s.calls[id] != nil
+	c := s.callOf(id, RuleOutputAfterDecision, "output of")
 	if c == nil {
-		if !s.missed {
-			s.blame(id, RuleOutputAfterDecision, "output of call %s, which is not there", id)
-			return nil
-		}
-		c = s.unseenCall(id)
+		return nil
+	}
+	if !seen {
 		c.decision, c.output.torn = DecisionAllow, true
 	}
 	switch {
