@@ -19,9 +19,7 @@ import (
 func filterOf(args bus.SessionsArgs) (f trace.Filter, err error) {
 	f = trace.Filter{State: trace.State(args.State), Agent: args.Agent, Model: args.Model, TaskStatus: args.TaskStatus, Made: true}
 	switch f.State {
-	case "", trace.StateIdle, trace.StateRunning:
-	case trace.State(bus.StateWaiting):
-		f.State = trace.StateWaitingApproval
+	case "", trace.StateIdle, trace.StateRunning, trace.StateWaiting:
 	default:
 		return f, &schemas.Error{Code: schemas.CodeInvalid, Field: "state", Message: "state must be idle, running or waiting"}
 	}

@@ -154,7 +154,7 @@ func (r *Reader) session(q bus.Query) (trace.SessionInfo, error) {
 // info is a trace's description of a session as it travels.
 func (r *Reader) info(s trace.SessionInfo) bus.SessionInfo {
 	out := bus.SessionInfo{
-		Session: s.Session, Agent: s.Agent, Model: s.Model, FallbackModels: s.FallbackModels, ActiveModel: s.ActiveModel, State: stateOf(s.State),
+		Session: s.Session, Agent: s.Agent, Model: s.Model, FallbackModels: s.FallbackModels, ActiveModel: s.ActiveModel, State: bus.SessionState(s.State),
 		TaskStatus: s.TaskStatus, TaskCause: s.TaskCause,
 		Created: schemas.FormatTime(s.Created), LastActivity: schemas.FormatTime(s.LastActivity),
 		Title: s.Title, Tasks: int(s.Tasks), Turns: int(s.Turns), TotalTokens: s.Usage.Total, TotalCostUSD: s.Usage.CostUSD,
@@ -179,14 +179,6 @@ func beginning(text string) string {
 		}
 	}
 	return text
-}
-
-// stateOf is a session's state in the words clients know.
-func stateOf(s trace.State) bus.SessionState {
-	if s == trace.StateWaitingApproval {
-		return bus.StateWaiting
-	}
-	return bus.SessionState(s)
 }
 
 func (r *Reader) answerMessages(ctx context.Context, q bus.Query) (any, error) {

@@ -29,7 +29,7 @@ func TestSessionInfo(t *testing.T) {
 	at := schemas.Position{Sequence: 3, Line: 2}
 	want := SessionInfo{
 		Session: bob, Created: noon.Add(time.Second), LastActivity: noon.Add(3 * time.Second),
-		Model: "shell/m", Agent: "helper", Title: "do it", State: StateWaitingApproval,
+		Model: "shell/m", Agent: "helper", Title: "do it", State: StateWaiting,
 		Pending: []PendingApproval{{Position: at, Request: ask("c1")}},
 		Usage:   schemas.TokenCounts{Output: 1, Total: 3}, Turns: 1, Messages: 7,
 		Last: schemas.Position{Sequence: 4, Line: 1},
@@ -107,7 +107,7 @@ func TestSessionsByFilter(t *testing.T) {
 			return all.Sessions[i].Created
 		}
 		filter := Filter{
-			State:        rapid.SampledFrom([]State{"", StateIdle, StateRunning, StateWaitingApproval}).Draw(t, "state"),
+			State:        rapid.SampledFrom([]State{"", StateIdle, StateRunning, StateWaiting}).Draw(t, "state"),
 			Agent:        rapid.SampledFrom([]string{"", "helper", "other"}).Draw(t, "agent"),
 			Model:        rapid.SampledFrom([]string{"", "shell/a", "shell/b"}).Draw(t, "model"),
 			TaskStatus:   rapid.SliceOfN(rapid.SampledFrom(ends[1:]), 0, 2).Draw(t, "task_status"),

@@ -7,7 +7,7 @@ import (
 	"braid/schemas"
 )
 
-// State says what a session is doing, as far as its messages tell.
+// State says what a session is doing, as far as its messages tell, in the words that clients know.
 type State string
 
 // The states.
@@ -16,8 +16,8 @@ const (
 	StateIdle State = "idle"
 	// StateRunning: a task is open, or the context is being compacted.
 	StateRunning State = "running"
-	// StateWaitingApproval: the task waits for a person to decide on a tool call.
-	StateWaitingApproval State = "waiting_approval"
+	// StateWaiting: the task waits for a person to decide on a tool call.
+	StateWaiting State = "waiting"
 )
 
 // titleLength is how much of the first prompt becomes the title, in characters.
@@ -200,7 +200,7 @@ func (s *summary) active() string {
 func (s *summary) state() State {
 	switch {
 	case len(s.Pending) > 0 && !s.Importing:
-		return StateWaitingApproval
+		return StateWaiting
 	case s.Open || s.Compacting || s.Importing:
 		return StateRunning
 	}
