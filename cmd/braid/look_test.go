@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -20,9 +21,21 @@ import (
 	"braid/internal/cli"
 )
 
-// Each command says what it starts in this process, and has the flags of that alone.
+// Each command starts what it needs for what it does, and has the flags of that alone.
 func TestWhatCommandsNeed(t *testing.T) {
-	rows := needs()
+	listed := needs()
+	for what, commands := range map[need][]string{
+		needsAll:     {"run", "chat", "dev", "sessions abort", "sessions delete", "trace import"}, // they change sessions
+		needsTrace:   {"sessions", "sessions show", "trace show", "trace export", "agents"},       // they show what is recorded
+		needsServer:  {"approve", "deny"},                                                         // they decide where something waits
+		needsNothing: {"models", "tools", "check", "config"},                                      // they show what flags and files say
+	} {
+		for _, name := range commands {
+			if listed[name] != what {
+				t.Errorf("braid %s is listed as %d, not %d", name, listed[name], what)
+			}
+		}
+	}
 	var walk func(cmd *cobra.Command)
 	walk = func(cmd *cobra.Command) {
 		name := strings.TrimPrefix(cmd.CommandPath(), "braid ")
@@ -34,30 +47,28 @@ func TestWhatCommandsNeed(t *testing.T) {
 		if !cmd.Runnable() {
 			return
 		}
-		what, listed := rows[name]
-		delete(rows, name)
-		flags := cmd.Flags()
-		has := need(0)
-		switch {
-		case name == "config":
-			has = needsNothing
-		case flags.Lookup("policy") != nil:
-			has = needsAll
-		case flags.Lookup("data") != nil:
-			has = needsTrace
-		case flags.Lookup("server") != nil && !hasOwn(flags):
-			has = needsServer
-		default:
-			has = needsNothing
+		if what, has := listed[name], needByFlags(cmd.Flags()); what != has && name != "config" {
+			t.Errorf("braid %s is listed as %d; by its flags it is %d", name, what, has)
 		}
-		if !listed || what != has {
-			t.Errorf("braid %s: listed: %t, as %d; by its flags it is %d", name, listed, what, has)
-		}
+		delete(listed, name)
 	}
 	walk(newRoot())
-	if len(rows) > 0 {
-		t.Errorf("there are no commands %v", rows)
+	if len(listed) > 0 {
+		t.Errorf("there are no commands %v", listed)
 	}
+}
+
+// needByFlags is what the flags of a command are about.
+func needByFlags(flags *pflag.FlagSet) need {
+	switch {
+	case flags.Lookup("policy") != nil:
+		return needsAll
+	case flags.Lookup("data") != nil:
+		return needsTrace
+	case flags.Lookup("server") != nil && !hasOwn(flags):
+		return needsServer
+	}
+	return needsNothing
 }
 
 // hasOwn reports that some flags say what there is without a server.
@@ -93,6 +104,7 @@ func TestSenselessCommandLines(t *testing.T) {
 		"run --sync perhaps hello",
 		"run --tools nothing hello",
 		"run --log-level perhaps hello",
+		"run --openai nothing hello",
 		"chat --approve perhaps",
 		"sessions --sync perhaps",
 		"sessions --log-format perhaps",
@@ -137,10 +149,10 @@ func newProvider(t *testing.T) *provider {
 	return p
 }
 
-// killedDev runs braid dev in a process of its own, does something there, and kills it.
-func killedDev(t *testing.T, do func(b *busySession), args ...string) {
+// endedDev runs braid dev in a process of its own, does something there, and ends it by a signal.
+func endedDev(t *testing.T, by os.Signal, do func(b *busySession)) {
 	t.Helper()
-	dev := exec.Command("braid", append([]string{"dev", "--listen", "127.0.0.1:0", "--sync", "2s", "--log-level", "error"}, args...)...)
+	dev := exec.Command("braid", "dev", "--listen", "127.0.0.1:0", "--sync", "2s", "--log-level", "error")
 	out, err := dev.StdoutPipe()
 	if err == nil {
 		err = dev.Start()
@@ -149,8 +161,10 @@ func killedDev(t *testing.T, do func(b *busySession), args ...string) {
 		t.Fatal(err)
 	}
 	defer func() {
-		_ = dev.Process.Kill()
-		_ = dev.Wait() // it was killed
+		if err := dev.Process.Signal(by); err != nil {
+			t.Error(err)
+		}
+		_ = dev.Wait() // it fails if it was killed
 	}()
 	url, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil {
@@ -166,69 +180,90 @@ func looks() []string {
 	return []string{"sessions --json", "sessions show s --json", "trace export s", "trace show s", "agents"}
 }
 
-// lookTwice has all that looks look at the session, twice: nothing moves.
-func lookTwice(t *testing.T) string {
+// takenBy is how long after the end of a process an engine that ran meanwhile would have taken its session
+// for sure: when the broker rings again.
+const takenBy = 4 * time.Second
+
+// lookOn has all that looks look at the session, twice at least and for so long: nothing moves.
+func lookOn(t *testing.T, long time.Duration) string {
 	t.Helper()
-	var first []string
-	for range 2 {
+	first := ""
+	for n, begun := 0, time.Now(); n < 2 || time.Since(begun) < long; n++ {
 		var seen []string
 		for _, line := range looks() {
 			seen = append(seen, ok(t, strings.Fields(line)...))
 		}
-		if first != nil && strings.Join(first, "\n") != strings.Join(seen, "\n") {
-			t.Errorf("it looks other:\n%s\nbefore:\n%s", seen, first)
+		all := strings.Join(seen, "\n")
+		if n > 0 && all != first {
+			t.Fatalf("it looks other:\n%s\nbefore:\n%s", all, first)
 		}
-		first = seen
+		first = all
 	}
-	return strings.Join(first, "\n")
+	return first
 }
 
-// A process that is killed while it asks a model leaves a task that costs money when it goes on: it does
-// when somebody goes on with the session, not when somebody looks.
+// ends are the ways in which a process ends that has a task.
+func ends() map[string]os.Signal {
+	return map[string]os.Signal{
+		"killed":  os.Kill,      // its sessions are its own until it is judged gone
+		"stopped": os.Interrupt, // it hands them over to whoever runs them next
+	}
+}
+
+// A process that ends while it asks a model leaves a task that costs money when it goes on: it does when
+// somebody goes on with the session, not when somebody looks.
 func TestLookingAsksNoModel(t *testing.T) {
-	p := newProvider(t)
-	t.Setenv("BRAID_DATA", t.TempDir())
-	t.Setenv("BRAID_OPENAI", "local="+p.URL)
-	killedDev(t, func(b *busySession) {
-		b.post("/v1/sessions", map[string]any{"id": "s", "model": "local/any"}, nil)
-		b.post(b.path+"/tasks", map[string]any{"prompt": "hello"}, nil)
-		<-p.first
-	})
-	seen := lookTwice(t)
-	if !strings.Contains(seen, `"state":"running"`) || !strings.Contains(seen, "request_begin") || strings.Contains(seen, "owner_changed") {
-		t.Errorf("it is not shown as it stands:\n%s", seen)
-	}
-	if n := p.asked.Load(); n != 1 {
-		t.Fatalf("the model was asked %d times", n)
-	}
-	if out := ok(t, "run", "--session", "s", "--when-busy", "steer", "and now?"); !strings.Contains(out, "Here I am.") {
-		t.Errorf("the task did not go on:\n%s", out)
-	}
-	if p.asked.Load() == 1 {
-		t.Error("the task went on without its model")
+	for name, signal := range ends() {
+		t.Run(name, func(t *testing.T) {
+			p := newProvider(t)
+			t.Setenv("BRAID_DATA", t.TempDir())
+			t.Setenv("BRAID_OPENAI", "local="+p.URL)
+			endedDev(t, signal, func(b *busySession) {
+				b.post("/v1/sessions", map[string]any{"id": "s", "model": "local/any"}, nil)
+				b.post(b.path+"/tasks", map[string]any{"prompt": "hello"}, nil)
+				<-p.first
+			})
+			seen := lookOn(t, takenBy)
+			if !strings.Contains(seen, `"state":"running"`) || !strings.Contains(seen, "request_begin") || strings.Contains(seen, "owner_changed") {
+				t.Errorf("it is not shown as it stands:\n%s", seen)
+			}
+			if n := p.asked.Load(); n != 1 {
+				t.Fatalf("the model was asked %d times", n)
+			}
+			if out := ok(t, "run", "--session", "s", "--when-busy", "steer", "and now?"); !strings.Contains(out, "Here I am.") {
+				t.Errorf("the task did not go on:\n%s", out)
+			}
+			if p.asked.Load() == 1 {
+				t.Error("the task went on without its model")
+			}
+		})
 	}
 }
 
 // A call that waits for a person waits, however many look whom it waits for, until somebody decides.
 func TestLookingDecidesNothing(t *testing.T) {
-	t.Setenv("BRAID_DATA", t.TempDir())
-	killedDev(t, func(b *busySession) {
-		b.post("/v1/sessions", map[string]any{"id": "s", "model": "shell/demo", "approval_mode": "always-ask"}, nil)
-		b.post(b.path+"/tasks", map[string]any{"prompt": "$ echo one"}, nil)
-		b.await("it waits", func(s shown) bool { return len(s.Pending) > 0 })
-	})
-	if seen := lookTwice(t); !strings.Contains(seen, `"state":"waiting"`) || strings.Contains(seen, "approval_decision") {
-		t.Errorf("it is not shown as it stands:\n%s", seen)
-	}
-	callOf(t, ok(t, "sessions", "show", "s"))
-	if list := ok(t, "sessions", "--state", "waiting"); !strings.Contains(list, "\ns   waiting  shell/demo") {
-		t.Errorf("the list is\n%s", list)
-	}
-	var said strings.Builder // a chat from a pipe denies what nobody can be asked about
-	if code := run(context.Background(), []string{"chat", "--session", "s"}, strings.NewReader(""), &said, &said); code != cli.ExitOK || !strings.Contains(said.String(), "denied") {
-		t.Errorf("%d: %s", code, said.String())
-	}
-	if info := ok(t, "sessions", "show", "s"); !strings.Contains(info, "idle") {
-		t.Errorf("the task did not go on:\n%s", info)
+	for name, signal := range ends() {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv("BRAID_DATA", t.TempDir())
+			endedDev(t, signal, func(b *busySession) {
+				b.post("/v1/sessions", map[string]any{"id": "s", "model": "shell/demo", "approval_mode": "always-ask"}, nil)
+				b.post(b.path+"/tasks", map[string]any{"prompt": "$ echo one"}, nil)
+				b.await("it waits", func(s shown) bool { return len(s.Pending) > 0 })
+			})
+			if seen := lookOn(t, 0); !strings.Contains(seen, `"state":"waiting"`) || strings.Contains(seen, "approval_decision") {
+				t.Errorf("it is not shown as it stands:\n%s", seen)
+			}
+			callOf(t, ok(t, "sessions", "show", "s"))
+			if list := ok(t, "sessions", "--state", "waiting"); !strings.Contains(list, "\ns   waiting  shell/demo") {
+				t.Errorf("the list is\n%s", list)
+			}
+			var said strings.Builder // a chat from a pipe denies what nobody can be asked about
+			if code := run(context.Background(), []string{"chat", "--session", "s"}, strings.NewReader(""), &said, &said); code != cli.ExitOK || !strings.Contains(said.String(), "denied") {
+				t.Errorf("%d: %s", code, said.String())
+			}
+			if info := ok(t, "sessions", "show", "s"); !strings.Contains(info, "idle") {
+				t.Errorf("the task did not go on:\n%s", info)
+			}
+		})
 	}
 }

@@ -97,7 +97,16 @@ func startStack(ctx context.Context, o stackOptions) (_ *stack, err error) {
 	if err != nil {
 		return nil, err
 	}
+	prices, err := o.Models.PriceList()
+	if err != nil {
+		return nil, err
+	}
+	models, err := o.Models.Catalog(os.Getenv, o.log)
+	if err != nil {
+		return nil, err
+	}
 	s := &stack{token: cmp.Or(o.token, cli.NewToken()), fail: make(chan error, 2)}
+	s.stops = append(s.stops, models.Close)
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.stop(context.WithoutCancel(ctx)))
@@ -107,14 +116,6 @@ func startStack(ctx context.Context, o stackOptions) (_ *stack, err error) {
 		return nil, err
 	}
 	server, err := s.startBroker(o, dir)
-	if err != nil {
-		return nil, err
-	}
-	models, err := o.Models.Catalog(os.Getenv, o.log)
-	if err != nil {
-		return nil, err
-	}
-	prices, err := o.Models.PriceList()
 	if err != nil {
 		return nil, err
 	}
@@ -227,7 +228,7 @@ func (s *stack) startEngine(ctx context.Context, o stackOptions, dir string, ser
 		return err
 	}
 	s.metrics.Sessions(e)
-	s.stops = append(s.stops, options.Models.Close, e.Stop)
+	s.stops = append(s.stops, e.Stop)
 	return nil
 }
 
