@@ -89,16 +89,14 @@ func (r *reader) script(text string) {
 		return
 	}
 	defer func() { r.depth-- }()
-	failed := 0
 	for _, lang := range []syntax.LangVariant{syntax.LangBash, syntax.LangPOSIX} {
 		statements, err := parse(text, lang)
-		if err != nil {
-			failed++
-		}
 		r.statements(statements, lang) // those before an error are run
-	}
-	if failed == 2 {
-		r.unclear("the script can't be parsed")
+		if err != nil && lang == syntax.LangBash {
+			// The parser and Bash may disagree about what is an error, such as two parentheses in a row that are no
+			// arithmetic. What is one for other shells alone is Bash's own.
+			r.unclear("the script can't be parsed")
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package shell
 
 import (
+	"slices"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
@@ -47,22 +48,67 @@ func (r *reader) visit(n syntax.Node, v variables, f feeds) {
 // computes reports that a script calculates, and holds a text with a command in it: where a variable
 // holds such a text as the index of an array, Bash runs the command.
 func computes(statements []*syntax.Stmt) bool {
-	calculates, holds := false, false
+	calculating, holding := false, false
 	each(statements, func(n syntax.Node) {
-		switch n := n.(type) {
-		case *syntax.ArithmExp, *syntax.ArithmCmd, *syntax.LetClause, *syntax.CStyleLoop:
-			calculates = true
-		case *syntax.ParamExp:
-			calculates = calculates || n.Index != nil || n.Slice != nil
-		case *syntax.UnaryTest:
-			calculates = calculates || n.Op == syntax.TsVarSet
-		case *syntax.SglQuoted:
-			holds = holds || strings.Contains(n.Value, "$(") || strings.Contains(n.Value, "`")
-		case *syntax.Lit:
-			holds = holds || strings.Contains(n.Value, `\$`) || strings.Contains(n.Value, "\\`")
-		}
+		calculating = calculating || calculates(n)
+		holding = holding || holds(n)
 	})
-	return calculates && holds
+	return calculating && holding
+}
+
+// calculates reports that Bash takes a part of it for arithmetic, or looks into an array.
+func calculates(n syntax.Node) bool {
+	switch n := n.(type) {
+	case *syntax.ArithmExp, *syntax.ArithmCmd, *syntax.LetClause, *syntax.CStyleLoop:
+		return true
+	case *syntax.ParamExp:
+		return n.Index != nil || n.Slice != nil
+	case *syntax.Assign:
+		return n.Index != nil
+	case *syntax.ArrayElem:
+		return n.Index != nil
+	case *syntax.DeclClause: // it may declare numbers and references; export does neither
+		return n.Variant.Value != "export"
+	case *syntax.UnaryTest:
+		return n.Op == syntax.TsVarSet
+	case *syntax.BinaryTest:
+		switch n.Op {
+		case syntax.TsEql, syntax.TsNeq, syntax.TsLeq, syntax.TsGeq, syntax.TsLss, syntax.TsGtr:
+			return true
+		default: // it compares texts or files
+		}
+	case *syntax.CallExpr:
+		return testsVariable(n)
+	}
+	return false
+}
+
+// testsVariable reports that the command is test -v.
+func testsVariable(c *syntax.CallExpr) bool {
+	is := func(text string) func(*syntax.Word) bool {
+		return func(w *syntax.Word) bool { return variables{}.quoted(w).is(text) }
+	}
+	if len(c.Args) == 0 || !is("test")(c.Args[0]) && !is("[")(c.Args[0]) {
+		return false
+	}
+	return slices.ContainsFunc(c.Args[1:], is("-v"))
+}
+
+// holds reports a text with a command in it.
+func holds(n syntax.Node) bool {
+	switch n := n.(type) {
+	case *syntax.SglQuoted:
+		text, known := n.Value, true
+		if n.Dollar {
+			if text, known = ansiQuoted(text); !known {
+				return true
+			}
+		}
+		return strings.Contains(text, "$(") || strings.Contains(text, "`")
+	case *syntax.Lit:
+		return strings.Contains(n.Value, `\$`) || strings.Contains(n.Value, "\\`")
+	}
+	return false
 }
 
 // stdinOf is the text that a command reads, if it is in the script.
