@@ -181,7 +181,7 @@ func TestTheListAfterAnotherGateway(t *testing.T) {
 	w.startGateway(address)
 	p.see("#sessions", "hello")
 	p.until("nothing is wrong", `document.getElementById("sessions-note").hidden`)
-	b.noProblems("ERR_")
+	b.noProblems(goneAway, stopping)
 }
 
 // So is one of which news may have been lost on the way to a gateway that goes on.

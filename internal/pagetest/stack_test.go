@@ -146,6 +146,9 @@ func (w *world) startGateway(address string) {
 	}
 }
 
+// What pages report while a gateway stops, and when it is gone.
+const goneAway, stopping = "ERR_", "status of 503"
+
 // address is where the gateway listens.
 func (w *world) address() string { return strings.TrimPrefix(w.url, "http://") }
 
