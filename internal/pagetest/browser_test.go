@@ -228,7 +228,13 @@ func (b *browser) call(session, method string, params any) (jsontext.Value, erro
 	if _, err := b.in.Write(append(message, 0)); err != nil {
 		return nil, err
 	}
-	r, ok := <-answer
+	var r reply
+	ok := false
+	select {
+	case r, ok = <-answer:
+	case <-time.After(2 * patience * time.Millisecond):
+		return nil, fmt.Errorf("%s: the browser does not answer", method)
+	}
 	switch {
 	case !ok:
 		return nil, errClosed

@@ -32,7 +32,7 @@ func TestWhatIsWideOrLong(t *testing.T) {
 	p.until("so does a keyboard", atEnd+` && document.querySelector(".latest").hidden`)
 	p.size(1280, 800)
 	p.click(".question button", "Allow")
-	w.work <- strings.Repeat("a line of output that is long enough to be broken on a phone, and then some more of it\n", 40)
+	w.print(strings.Repeat("a line of output that is long enough to be broken on a phone, and then some more of it\n", 40))
 	p.see(".call .output", "a line of output")
 	p.see(".question .given", "/tmp/x")
 	p.click(".question button", "Deny")

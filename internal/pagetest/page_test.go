@@ -50,9 +50,9 @@ func TestASessionFromItsPromptToItsEnd(t *testing.T) {
 	p.state("3-approval")
 	p.click(".question button", "Allow")
 	p.see(".call .state", "Running")
-	w.work <- "Mon Nov 30\n"
+	w.print("Mon Nov 30\n")
 	p.see(".call .output", "Mon Nov 30")
-	w.work <- "a.txt b.txt\n"
+	w.print("a.txt b.txt\n")
 	p.see(".call .output", "a.txt b.txt")
 	p.state("4-tool")
 	close(w.work)
@@ -122,7 +122,7 @@ func TestAReloadInMidStreamLosesAndRepeatsNothing(t *testing.T) {
 	reload("while a decision is needed", has(".question .given", "date -u; ls")+` && `+has(".call .state", "Waits for you")+
 		` && `+has(".request .meta", "tokens")) // a call may be asked about before the request has ended
 	p.click(".question button", "Allow")
-	w.work <- "one\n"
+	w.print("one\n")
 	reload("in the output of a tool", has(".call .output", "one")+` && `+has(".call .state", "Running"))
 	close(w.work)
 	reload("in the answer", has(".text.open", "another thing"))

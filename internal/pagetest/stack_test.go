@@ -152,6 +152,16 @@ const goneAway, stopping = "ERR_", "status of 503"
 // address is where the gateway listens.
 func (w *world) address() string { return strings.TrimPrefix(w.url, "http://") }
 
+// print has the tool "work" say something, once it runs.
+func (w *world) print(text string) {
+	w.t.Helper()
+	select {
+	case w.work <- text:
+	case <-time.After(patience * time.Millisecond):
+		w.t.Fatal("the tool does not run")
+	}
+}
+
 // release lets a model go on that waits at a gate.
 func (w *world) release(model, gate string) {
 	w.t.Helper()
