@@ -114,6 +114,10 @@ func (r *reader) special(name string, args []Word) {
 		}
 	case "alias":
 		r.alias(args)
+	case "fc":
+		if !slices.ContainsFunc(args, func(w Word) bool { return w.is("-l") }) {
+			r.unclear("which command is run again is not known")
+		}
 	case "crontab":
 		if !slices.ContainsFunc(args, func(w Word) bool { return w.is("-l") || w.is("-r") }) {
 			r.unclear("what is to run later is not known")

@@ -134,7 +134,7 @@ func (v variables) mayChange(c *syntax.CallExpr) bool {
 // steering are the variables that change which programs names stand for, or what they load.
 var steering = map[string]bool{
 	"PATH": true, "IFS": true, "ENV": true, "BASH_ENV": true, "SHELLOPTS": true, "BASHOPTS": true,
-	"PROMPT_COMMAND": true, "PS4": true, "LD_PRELOAD": true, "LD_AUDIT": true, "LD_LIBRARY_PATH": true,
+	"PROMPT_COMMAND": true, "PS0": true, "PS1": true, "PS2": true, "PS4": true, "BASH_CMDS": true, "BASH_ALIASES": true, "LD_PRELOAD": true, "LD_AUDIT": true, "LD_LIBRARY_PATH": true,
 	"DYLD_INSERT_LIBRARIES": true, "DYLD_LIBRARY_PATH": true,
 }
 

@@ -34,6 +34,14 @@ func (r *reader) visit(n syntax.Node, v variables, f feeds) {
 		if n.Name == nil && n.Value != nil && v.opaque(n.Value) {
 			r.unclear("which variable it sets is not known")
 		}
+	case *syntax.DblQuoted:
+		if misquoted(n.Parts) {
+			r.unclear("where a text ends is not clear")
+		}
+	case *syntax.Redirect:
+		if n.Hdoc != nil && misquoted(n.Hdoc.Parts) {
+			r.unclear("where a text ends is not clear")
+		}
 	case *syntax.WordIter:
 		if steers(n.Name.Value) {
 			r.unclear("it sets " + n.Name.Value)
@@ -43,6 +51,21 @@ func (r *reader) visit(n syntax.Node, v variables, f feeds) {
 			r.unclear("a text is expanded like a prompt")
 		}
 	}
+}
+
+// misquoted reports a single quote in what a parameter is replaced by in double quotes, as in "${x:-'}". Shells take
+// it as it is there, and the parser for the beginning of a text.
+func misquoted(parts []syntax.WordPart) bool {
+	return slices.ContainsFunc(parts, func(part syntax.WordPart) bool {
+		p, ok := part.(*syntax.ParamExp)
+		if !ok || p.Exp == nil || p.Exp.Word == nil {
+			return false
+		}
+		return slices.ContainsFunc(p.Exp.Word.Parts, func(part syntax.WordPart) bool {
+			_, quoted := part.(*syntax.SglQuoted)
+			return quoted
+		}) || misquoted(p.Exp.Word.Parts)
+	})
 }
 
 // computes reports that a script calculates, and holds a text with a command in it: where a variable
