@@ -9,16 +9,16 @@ import (
 
 // UsageReport is what was used from one day to another.
 type UsageReport struct {
-	From    string     `json:"from,omitzero" doc:"the first day, in UTC; absent: from the session's beginning"`
-	To      string     `json:"to" doc:"the last day, included"`
+	From    string     `json:"from,omitzero"`
+	To      string     `json:"to"`
 	Session string     `json:"session,omitzero"`
-	Usage   []UsageRow `json:"usage" doc:"by day and model"`
+	Usage   []UsageRow `json:"usage"`
 	Total   UsageTotal `json:"total"`
 }
 
 // UsageTotal is the sum of a report's rows.
 type UsageTotal struct {
-	Requests int64               `json:"requests" doc:"model calls that used something, completed or not"`
+	Requests int64               `json:"requests"`
 	Tokens   schemas.TokenCounts `json:"tokens"`
 }
 

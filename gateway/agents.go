@@ -34,21 +34,21 @@ type agentsView struct {
 func (g *Gateway) agentRoutes() []route {
 	return []route{
 		{"GET", "/v1/agents", g.listAgents, accessToken, operation{
-			id: "listAgents", does: "Lists the agents, by name.",
-			replies: []reply{{status: 200, says: "All of them.", content: document[agentsView]()}},
+			id: "listAgents", does: "Lists all agents, sorted by name.",
+			replies: []reply{{status: 200, says: "The agents.", content: document[agentsView]()}},
 		}},
 		{"GET", "/v1/agents/{name}", g.showAgent, accessToken, operation{
-			id: "showAgent", does: "Describes an agent.",
-			replies: []reply{{status: 200, says: "Its definition.", content: document[agentView]()}},
+			id: "showAgent", does: "Returns an agent's definition.",
+			replies: []reply{{status: 200, says: "The definition.", content: document[agentView]()}},
 			codes:   []schemas.Code{schemas.CodeNotFound},
 		}},
 		{"PUT", "/v1/agents/{name}", g.putAgent, accessToken, operation{
-			id: "putAgent", does: "Stores an agent, in place of one of its name. Sessions that there are keep what they have.", body: document[agentRequest]().like(`{"model":"shell/demo","system_prompt":"You review changes.","tools":["read_*"]}`),
-			replies: []reply{{status: 200, says: "It is stored.", content: document[agentView]()}},
+			id: "putAgent", does: "Creates or replaces an agent. Existing sessions keep the settings they were created with.", body: document[agentRequest]().like(`{"model":"shell/demo","system_prompt":"You review changes.","tools":["read_*"]}`),
+			replies: []reply{{status: 200, says: "The agent was stored.", content: document[agentView]()}},
 		}},
 		{"DELETE", "/v1/agents/{name}", g.deleteAgent, accessToken, operation{
-			id: "deleteAgent", does: "Deletes an agent. Its sessions go on.",
-			replies: []reply{{status: 204, says: "There is none of that name any more."}},
+			id: "deleteAgent", does: "Deletes an agent. Its sessions are not affected.",
+			replies: []reply{{status: 204, says: "No agent has this name any more, or none had."}},
 		}},
 	}
 }

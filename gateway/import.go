@@ -108,7 +108,7 @@ func (g *Gateway) refuseImport(ctx context.Context, ref schemas.SessionRef, repe
 type importedView struct {
 	CommandID string      `json:"command_id"`
 	Session   sessionView `json:"session"`
-	Messages  int         `json:"messages" doc:"how many the trace had"`
+	Messages  int         `json:"messages"`
 }
 
 // newSessionID is the id that was asked for, or one that follows from the command's, so that a repeat of

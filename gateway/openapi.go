@@ -27,10 +27,12 @@ type apiDocument struct {
 }
 
 // apiWords introduce the API.
-const apiWords = "Sessions of agents: what they are asked, and everything that happens in them. " +
-	"A POST, PATCH or DELETE with an Idempotency-Key is safe to repeat. " +
-	"Refusals are all of one shape; what passes by itself says when to try again. " +
-	"What the data of a stream's events is stands under x-events."
+const apiWords = "Braid runs sessions of LLM agents. A session is given tasks (prompts), runs them one at a time, and records everything " +
+	"that happens in it as a stream of messages. " +
+	"A POST, PATCH or DELETE that takes an Idempotency-Key is safe to repeat with the same key: it is applied once. " +
+	"All errors have the same shape; a temporary one says when to try again. " +
+	"Expect new members in answers; unknown members and parameters of requests are refused. " +
+	"The schemas of the events of a text/event-stream are listed under x-events, by event name; message is an event without a name."
 
 // describeAPI writes the OpenAPI document of a table of routes. It is the same, byte by byte,
 // whenever the table is.
@@ -61,8 +63,8 @@ func describeAPI(table []route) ([]byte, error) {
 		[]any{object{"token": []any{}}},
 		paths,
 		object{"schemas": types.named, "securitySchemes": object{
-			"token":      object{"type": "http", "scheme": "bearer", "description": "The gateway's token."},
-			"tokenQuery": object{"type": "apiKey", "in": "query", "name": "token", "description": "The same, on streams alone: a browser's EventSource sends no headers."},
+			"token":      object{"type": "http", "scheme": "bearer", "description": "The gateway's token, as Authorization: Bearer."},
+			"tokenQuery": object{"type": "apiKey", "in": "query", "name": "token", "description": "The same token as a query parameter, for streams only: a browser's EventSource can't send headers."},
 		}},
 	}
 	values := make([]jsontext.Value, len(parts))
@@ -114,10 +116,10 @@ func (r route) describeReply(p reply) object {
 	}
 	headers := object{}
 	if r.command {
-		headers[headerIdempotency] = object{"description": "The key under which the request may be repeated.", "schema": nameSchema()}
+		headers[headerIdempotency] = object{"description": "The key with which this request can be repeated: the one that was sent, or a generated one.", "schema": nameSchema()}
 	}
 	if p.status == http.StatusCreated {
-		headers["Location"] = object{"description": "Where it is.", "schema": textSchema()}
+		headers["Location"] = object{"description": "The path of the new session.", "schema": textSchema()}
 	}
 	if len(headers) > 0 {
 		o["headers"] = headers
@@ -166,16 +168,16 @@ func (r route) describeParameters() []any {
 	}
 	if r.command {
 		all = append(all, object{"in": "header", "name": headerIdempotency, "schema": nameSchema(),
-			"description": "Makes the request safe to repeat: it is applied once under one key."})
+			"description": "Makes the request safe to repeat: requests with the same key are applied once, and repeats get the first outcome. If absent, a key is generated."})
 	}
 	if r.traced {
 		all = append(all,
-			object{"in": "header", "name": headerTraceParent, "schema": textSchema(), "description": "The W3C trace context that the task becomes a part of."},
-			object{"in": "header", "name": headerTraceState, "schema": textSchema(), "description": "What vendors add to it."})
+			object{"in": "header", "name": headerTraceParent, "schema": textSchema(), "description": "A W3C trace context; the task becomes part of that trace."},
+			object{"in": "header", "name": headerTraceState, "schema": textSchema(), "description": "The vendor-specific part of the W3C trace context."})
 	}
 	if r.resumes {
 		all = append(all, object{"in": "header", "name": headerLastEvent, "schema": textSchema(),
-			"description": "The id of the last event that came: what follows it is sent."})
+			"description": "The id of the last event that was received; the stream continues after it. If absent, the stream begins with the current state."})
 	}
 	return all
 }
@@ -194,7 +196,7 @@ func describeErrors(codes []schemas.Code) object {
 		}},
 	}}}}
 	if slices.ContainsFunc(codes, func(c schemas.Code) bool { return c.RetryAfter() > 0 }) {
-		o["headers"] = object{"Retry-After": object{"description": "In how many seconds it is worth trying again, rounded up; retry_after_ms says it in milliseconds.", "schema": object{"type": "integer"}}}
+		o["headers"] = object{"Retry-After": object{"description": "Seconds to wait before trying again, rounded up; retry_after_ms has the same in milliseconds.", "schema": object{"type": "integer"}}}
 	}
 	return o
 }

@@ -92,6 +92,7 @@ func TestTheDescriptionReadsWell(t *testing.T) {
 		}
 	}
 	for name, schema := range d.at("components", "schemas") {
+		said(name, schema.(map[string]any))
 		properties, _ := schema.(map[string]any)["properties"].(map[string]any)
 		for member, p := range properties {
 			if _, fixed := p.(map[string]any)["const"]; !fixed { // which says all
@@ -101,6 +102,28 @@ func TestTheDescriptionReadsWell(t *testing.T) {
 	}
 	for name, scheme := range d.at("components", "securitySchemes") {
 		said(name, scheme.(map[string]any))
+	}
+}
+
+// Words about types and members that are gone are gone as well.
+func TestWordsAreOfWhatIsThere(t *testing.T) {
+	d := api(t)
+	members := map[string]bool{}
+	for name, schema := range d.at("components", "schemas") {
+		properties, _ := schema.(map[string]any)["properties"].(map[string]any)
+		for member := range properties {
+			members[member], members[name+"."+member] = true, true
+		}
+	}
+	for name := range schemaWords {
+		if d.at("components", "schemas", name) == nil {
+			t.Errorf("there is no type %s", name)
+		}
+	}
+	for name := range memberWords {
+		if !members[name] {
+			t.Errorf("there is no member %s", name)
+		}
 	}
 }
 

@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"cmp"
 	"fmt"
 	"io/fs"
 	"reflect"
@@ -22,7 +21,7 @@ func schemaOf[T any]() object { return object{goType: reflect.TypeFor[T]()} }
 
 // types are the schemas that the description refers to, by name. A struct of package schemas has
 // the schema that is kept there, which its tests compare with it; the schema of any other struct
-// follows from its members' types and tags, "doc" among them, which describes a member.
+// follows from its members' types and tags, and has the words of schemaWords and memberWords.
 type types struct {
 	kept  map[string]object // all of package schemas
 	named object            // those that are referred to
@@ -145,7 +144,9 @@ func (t *types) structure(typ reflect.Type) object {
 	t.taken[name] = typ
 	if _, ok := t.named[name]; !ok {
 		t.named[name] = object{}
-		t.named[name] = t.inline(typ)
+		described := t.inline(typ)
+		described["description"] = schemaWords[name]
+		t.named[name] = described
 	}
 	return object{"$ref": "#/components/schemas/" + name}
 }
@@ -155,7 +156,7 @@ func (t *types) inline(typ reflect.Type) object {
 	for field := range typ.Fields() {
 		name, options, _ := strings.Cut(field.Tag.Get("json"), ",")
 		schema := t.schema(field.Type)
-		if says := cmp.Or(field.Tag.Get("doc"), t.means(name)); says != "" {
+		if says := t.means(snake(typ.Name()), name); says != "" {
 			schema["description"] = says
 		}
 		properties[name] = schema

@@ -84,7 +84,7 @@ func eventStream(events map[string]object) content {
 
 // appliedReply is the answer to a command that was applied.
 func appliedReply() reply {
-	return reply{status: http.StatusAccepted, says: "It is applied. Watch from cursor to see what it brings about.", content: document[accepted]()}
+	return reply{status: http.StatusAccepted, says: "The request was applied. Stream from cursor to see its effects.", content: document[accepted]()}
 }
 
 // errors are all codes an operation may be refused with, by status.
@@ -122,7 +122,7 @@ func nameSchema() object {
 }
 
 func cursorSchema() object {
-	return object{"type": "string", "description": "<epoch>-<sequence>.<line>"}
+	return object{"type": "string", "description": "A position in the session's stream: <epoch>-<sequence>.<line>."}
 }
 
 func timeSchema() object { return object{"type": "string", "format": "date-time"} }
@@ -141,9 +141,9 @@ func numberSchema(least, most int) object {
 func limitParameter(usual, most int) parameter {
 	s := numberSchema(1, most)
 	s["default"] = usual
-	return parameter{"limit", "The most that is wanted.", s}
+	return parameter{"limit", "The maximum number of entries in the page.", s}
 }
 
 func lastEventParameter() parameter {
-	return parameter{"last_event_id", "What the header Last-Event-ID says, for those who can't send it. The header wins.", textSchema()}
+	return parameter{"last_event_id", "The same as the header Last-Event-ID, for clients that can't send it. The header takes precedence.", textSchema()}
 }

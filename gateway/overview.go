@@ -14,7 +14,7 @@ import (
 // sessionsView is a page of sessions.
 type sessionsView struct {
 	Sessions []sessionView `json:"sessions"`
-	Next     string        `json:"next,omitzero" doc:"the cursor of the next page; absent: this is the last"`
+	Next     string        `json:"next,omitzero"`
 }
 
 // listSessions lists the sessions that the parameters want.
@@ -77,14 +77,14 @@ func (g *Gateway) listModels(w http.ResponseWriter, r *http.Request) error {
 // toolsView are the tools that toolrunners offer.
 type toolsView struct {
 	Tools     []schemas.ToolDefinition `json:"tools"`
-	Conflicts []conflictView           `json:"conflicts,omitzero" doc:"tools that toolrunners define differently"`
+	Conflicts []conflictView           `json:"conflicts,omitzero"`
 }
 
 // conflictView is a tool that two toolrunners define differently.
 type conflictView struct {
 	Tool    string `json:"tool"`
-	Used    string `json:"used" doc:"the toolrunner whose definition is taken"`
-	Ignored string `json:"ignored" doc:"the one whose is not"`
+	Used    string `json:"used"`
+	Ignored string `json:"ignored"`
 }
 
 // listTools tells what tools the project's sessions have now.

@@ -20,7 +20,7 @@ const (
 
 // watchingView says from where on changes are told.
 type watchingView struct {
-	Cursor string `json:"cursor" doc:"the id of this event"`
+	Cursor string `json:"cursor"`
 }
 
 // deletedView names a session that is no more.

@@ -41,12 +41,12 @@ func (g *Gateway) pageRoutes() []route {
 func (g *Gateway) probeRoutes() []route {
 	return []route{
 		{"GET", "/healthz", g.health, accessOpen, operation{
-			id: "health", does: "Says that the process answers, nothing more.",
-			replies: []reply{{status: 200, says: "It does.", content: document[probeView]()}},
+			id: "health", does: "Checks that the process is alive. Nothing else is checked.",
+			replies: []reply{{status: 200, says: "The process is alive.", content: document[probeView]()}},
 		}},
 		{"GET", "/readyz", g.readyz, accessOpen, operation{
-			id: "ready", does: "Says whether the broker is reached and an engine answers.",
-			replies: []reply{{status: 200, says: "Both.", content: document[probeView]()}},
+			id: "ready", does: "Checks that the broker can be reached and an engine answers.",
+			replies: []reply{{status: 200, says: "The gateway can serve requests.", content: document[probeView]()}},
 			codes:   []schemas.Code{schemas.CodeUnavailable, schemas.CodeInternal},
 		}},
 	}
@@ -56,53 +56,53 @@ func (g *Gateway) probeRoutes() []route {
 func (g *Gateway) sessionRoutes() []route {
 	return []route{
 		{"POST", "/v1/sessions", g.createSession, accessToken, operation{
-			id: "createSession", does: "Creates a session.", command: true, body: document[createRequest]().like(`{"model":"shell/demo","approval_mode":"always-ask","limits":{"max_turns":20}}`),
-			replies: []reply{{status: 201, says: "It is created, or was by the same request before.", content: document[createdView]()}},
+			id: "createSession", does: "Creates a session. Either model or agent is needed.", command: true, body: document[createRequest]().like(`{"model":"shell/demo","approval_mode":"always-ask","limits":{"max_turns":20}}`),
+			replies: []reply{{status: 201, says: "The session was created, now or by an earlier request with the same Idempotency-Key.", content: document[createdView]()}},
 			codes:   []schemas.Code{schemas.CodeUnknownModel, schemas.CodeSessionExists, schemas.CodeDeleted},
 		}},
 		{"POST", "/v1/sessions/import", g.importSession, accessToken, operation{
-			id: "importSession", does: "Makes a session of a trace. Every line is looked at before anything is stored.", command: true,
+			id: "importSession", does: "Creates a session from a trace. The whole trace, JSON Lines of at most 64 MiB, is checked before anything is stored.", command: true,
 			body: content{media: []string{mediaLines, mediaOtherLines}},
 			query: []parameter{
-				{"id", "The session's name; one is made up if there is none.", nameSchema()},
-				{"model", "provider/model that goes on with it; else the agent's, else the trace's own.", textSchema()},
-				{"agent", "The agent as which it goes on: its definition says what the other parameters leave open, before the trace does.", nameSchema()},
-				{"approval_mode", "Who decides on tool calls.", schemaOf[schemas.ApprovalMode]()},
-				{"workspace", "Where tools that touch files run.", textSchema()},
-				{"lenient", "true: leave out a last line that is torn.", schemaOf[bool]()},
+				{"id", "The id of the new session; if absent, one is generated.", nameSchema()},
+				{"model", "The model to continue with, as provider/model; if absent, the agent's, or else the trace's own.", textSchema()},
+				{"agent", "The agent to continue as. Its definition is used for settings that no other parameter gives, in preference to the trace's own.", nameSchema()},
+				{"approval_mode", "Which tool calls need a person's approval; if absent, the agent's mode, or else read-only.", schemaOf[schemas.ApprovalMode]()},
+				{"workspace", "The directory that file tools work in, on the toolrunner; if absent, the trace's own.", textSchema()},
+				{"lenient", "If true, an incomplete last line is left out instead of refused; false by default.", schemaOf[bool]()},
 			},
-			replies: []reply{{status: 201, says: "It is imported.", content: document[importedView]()}},
+			replies: []reply{{status: 201, says: "The session was created from the trace.", content: document[importedView]()}},
 			codes:   []schemas.Code{schemas.CodeUnknownModel, schemas.CodeSessionExists, schemas.CodeDeleted, schemas.CodeNotFound, schemas.CodeAborted},
 		}},
 		{"GET", "/v1/sessions", g.listSessions, accessToken, operation{
-			id: "listSessions", does: "Lists sessions, those with the latest activity first.",
+			id: "listSessions", does: "Lists sessions, most recently active first.",
 			query: []parameter{
 				limitParameter(usualSessions, mostSessions),
-				{"cursor", "next of the page before.", textSchema()},
-				{"state", "What they are doing.", schemaOf[bus.SessionState]()},
-				{"agent", "Whose they are.", textSchema()},
-				{"model", "provider/model that they were made for.", textSchema()},
-				{"task_status", "How their last task ended, as session.task_status says it: one of these ways.", listOf(schemaOf[schemas.StopReason]())},
-				{"created_since", "They are not older; included.", timeSchema()},
-				{"created_until", "They are older.", timeSchema()},
+				{"cursor", "The next of the previous page; absent for the first page.", textSchema()},
+				{"state", "Only sessions in this state.", schemaOf[bus.SessionState]()},
+				{"agent", "Only sessions of this agent.", textSchema()},
+				{"model", "Only sessions that were created for this model, as provider/model.", textSchema()},
+				{"task_status", "Only sessions whose last task ended in one of these ways (see task_status of a session), separated by commas.", listOf(schemaOf[schemas.StopReason]())},
+				{"created_since", "Only sessions that were created at this time or later.", timeSchema()},
+				{"created_until", "Only sessions that were created before this time.", timeSchema()},
 			},
-			replies: []reply{{status: 200, says: "A page of them. One of few, or of none, may have a next page.", content: document[sessionsView]()}},
+			replies: []reply{{status: 200, says: "A page of sessions. There may be further pages even if this one has few sessions or none; see next.", content: document[sessionsView]()}},
 		}},
 		{"GET", "/v1/sessions/{id}", g.showSession, accessToken, operation{
 			id: "showSession", does: "Describes a session.",
-			replies: []reply{{status: 200, says: "What it is and does.", content: document[shownView]()}},
+			replies: []reply{{status: 200, says: "The session's settings and current state.", content: document[shownView]()}},
 		}},
 		{"DELETE", "/v1/sessions/{id}", g.deleteSession, accessToken, operation{
-			id: "deleteSession", does: "Deletes a session, for good.", command: true,
-			query: []parameter{{"force", "true: also one that runs a task.", schemaOf[bool]()}},
+			id: "deleteSession", does: "Deletes a session permanently. A session that runs a task is refused unless force is true.", command: true,
+			query: []parameter{{"force", "If true, a running task is aborted first; false by default.", schemaOf[bool]()}},
 			replies: []reply{
-				{status: 202, says: "It is decided: nothing is left of it soon.", content: document[accepted]()},
-				{status: 204, says: "It was deleted before."},
+				{status: 202, says: "The session will be deleted; its data is removed soon.", content: document[accepted]()},
+				{status: 204, says: "The session had been deleted already."},
 			},
 			codes: []schemas.Code{schemas.CodeTaskInProgress},
 		}},
 		{"PATCH", "/v1/sessions/{id}", g.changeSession, accessToken, operation{
-			id: "changeSession", does: "Changes how a session goes on.", command: true, body: document[setRequest]().like(`{"approval_mode":"allow-all"}`),
+			id: "changeSession", does: "Changes the settings of a session. They take effect at once, also for a running task and for calls that wait for a decision.", command: true, body: document[setRequest]().like(`{"approval_mode":"allow-all"}`),
 			replies: []reply{appliedReply()},
 		}},
 	}
@@ -112,36 +112,36 @@ func (g *Gateway) sessionRoutes() []route {
 func (g *Gateway) commandRoutes() []route {
 	return []route{
 		{"POST", "/v1/sessions/{id}/tasks", g.startTask, accessToken, operation{
-			id: "startTask", does: "Starts a task, or has it wait as when_busy says.", command: true, traced: true, body: document[schemas.TaskBody]().like(`{"prompt":"Which files are there?","when_busy":"queue"}`),
-			query: []parameter{{"wait", "Seconds that the answer may wait for the task's end.", numberSchema(0, int(maxWait.Seconds()))}},
+			id: "startTask", does: "Starts a task. If the session is busy, when_busy decides whether it is refused, queued, or added to the running task.", command: true, traced: true, body: document[schemas.TaskBody]().like(`{"prompt":"Which files are there?","when_busy":"queue"}`),
+			query: []parameter{{"wait", "How many seconds to wait for the task to end before answering; 0 by default.", numberSchema(0, int(maxWait.Seconds()))}},
 			replies: []reply{
-				{status: 202, says: "It is taken. command_id is the task's id; watch from cursor.", content: document[accepted]()},
-				{status: 200, says: "It has ended, in the time that wait gave it.", content: document[accepted]()},
+				{status: 202, says: "The task was accepted and has not ended. command_id is its id; stream from cursor to follow it.", content: document[accepted]()},
+				{status: 200, says: "The task ended within the time given by wait; result is what came of it.", content: document[accepted]()},
 			},
 			codes: []schemas.Code{schemas.CodeTaskInProgress, schemas.CodeQueueFull, schemas.CodeUnsupported, schemas.CodeHasHistory},
 		}},
 		{"DELETE", "/v1/sessions/{id}/tasks/{task}", g.withdraw, accessToken, operation{
-			id: "withdrawTask", does: "Takes back a task that waits.", command: true,
+			id: "withdrawTask", does: "Withdraws a queued task.", command: true,
 			replies: []reply{appliedReply()},
 			codes:   []schemas.Code{schemas.CodeNotPending},
 		}},
 		{"POST", "/v1/sessions/{id}/steer", g.steer, accessToken, operation{
-			id: "steer", does: "Adds a prompt to the running task.", command: true, traced: true, body: document[steerRequest]().like(`{"prompt":"Leave the tests alone."}`),
+			id: "steer", does: "Adds a prompt to the running task. The model gets it with its next request.", command: true, traced: true, body: document[steerRequest]().like(`{"prompt":"Leave the tests alone."}`),
 			replies: []reply{appliedReply()},
 			codes:   []schemas.Code{schemas.CodeNotRunning, schemas.CodeQueueFull, schemas.CodeUnsupported, schemas.CodeHasHistory},
 		}},
 		{"POST", "/v1/sessions/{id}/approvals/{call}", g.decide, accessToken, operation{
-			id: "decide", does: "Decides on a tool call that waits for it.", command: true, body: document[decisionRequest]().like(`{"decision":"allow","hash":"5d41402abc4b2a76"}`),
+			id: "decide", does: "Approves or denies a tool call that waits for a decision.", command: true, body: document[decisionRequest]().like(`{"decision":"allow","hash":"5d41402abc4b2a76"}`),
 			replies: []reply{appliedReply()},
 			codes:   []schemas.Code{schemas.CodeNotPending, schemas.CodeHashMismatch},
 		}},
 		{"POST", "/v1/sessions/{id}/abort", g.abort, accessToken, operation{
-			id: "abort", does: "Ends the running task.", command: true, body: document[abortRequest]().like(`{"reason":"It goes in circles."}`), optional: true,
+			id: "abort", does: "Aborts the running task. The next queued task then starts, unless drop_queue is true.", command: true, body: document[abortRequest]().like(`{"reason":"It goes in circles."}`), optional: true,
 			replies: []reply{appliedReply()},
 			codes:   []schemas.Code{schemas.CodeNotRunning},
 		}},
 		{"POST", "/v1/sessions/{id}/retry-now", g.retryNow, accessToken, operation{
-			id: "retryNow", does: "Ends the announced wait before the next attempt.", command: true, body: document[struct{}]().like(`{}`), optional: true,
+			id: "retryNow", does: "Skips the wait before the next attempt of a failed model request.", command: true, body: document[struct{}]().like(`{}`), optional: true,
 			replies: []reply{appliedReply()},
 			codes:   []schemas.Code{schemas.CodeNotRunning, schemas.CodeNotPending},
 		}},
@@ -152,24 +152,24 @@ func (g *Gateway) commandRoutes() []route {
 func (g *Gateway) historyRoutes() []route {
 	return []route{
 		{"GET", "/v1/sessions/{id}/messages", g.showMessages, accessToken, operation{
-			id: "showMessages", does: "Pages through the history. The last page also has what is being said now, and the cursor from which the stream goes on.",
-			query:   []parameter{{"after", "next of the page before: a cursor.", cursorSchema()}, limitParameter(usualMessages, mostMessages)},
-			replies: []reply{{status: 200, says: "A page of it.", content: document[messagesView]()}},
+			id: "showMessages", does: "Pages through the recorded messages of a session. The last page also has messages that are still incomplete, and the cursor from which the stream continues.",
+			query:   []parameter{{"after", "The next of the previous page; absent for the first page.", cursorSchema()}, limitParameter(usualMessages, mostMessages)},
+			replies: []reply{{status: 200, says: "A page of messages, in order.", content: document[messagesView]()}},
 			codes:   []schemas.Code{schemas.CodeConflict, schemas.CodeTooMany},
 		}},
 		{"GET", "/v1/sessions/{id}/trace", g.exportTrace, accessToken, operation{
-			id: "exportTrace", does: "Exports the trace: every recorded message, one a line. A connection that breaks before the end is cut, never closed in order.",
-			replies: []reply{{status: 200, says: "The trace.", content: content{media: []string{mediaLines}}}},
+			id: "exportTrace", does: "Exports the trace of a session: every recorded message, one per line. If the export fails midway, the connection is cut, so that it can't be mistaken for a complete one.",
+			replies: []reply{{status: 200, says: "The trace, as JSON Lines.", content: content{media: []string{mediaLines}}}},
 		}},
 		{"GET", "/v1/sessions/{id}/stream", g.stream, accessTokenOrQuery, operation{
-			id: "streamSession", does: "Streams a session as server-sent events, until the client leaves.",
+			id: "streamSession", does: "Streams a session as server-sent events, until the client disconnects or the session is deleted.",
 			query: []parameter{
-				{"include", "prompt: also what tasks were given.", oneOf("prompt")},
-				{"view", "stream: every message, as it comes; turns: results, turn by turn.", oneOf(viewStream, viewTurns)},
+				{"include", "Include the prompts, and the conversations that came with them; left out by default.", oneOf("prompt")},
+				{"view", "stream (the default): every message, as it arrives. turns: results, turn by turn.", oneOf(viewStream, viewTurns)},
 				lastEventParameter(),
 			},
 			resumes: true,
-			replies: []reply{{status: 200, says: "The stream.", content: eventStream(map[string]object{
+			replies: []reply{{status: 200, says: "The stream. Messages have an id to resume from; their schema depends on view.", content: eventStream(map[string]object{
 				"message":      {"anyOf": []any{schemaOf[schemas.Message](), schemaOf[schemas.TurnEvent]()}},
 				eventTaskState: schemaOf[stateView](),
 				eventResync:    schemaOf[resyncView](),
@@ -183,10 +183,10 @@ func (g *Gateway) historyRoutes() []route {
 func (g *Gateway) projectRoutes() []route {
 	return []route{
 		{"GET", "/v1/events", g.streamProject, accessTokenOrQuery, operation{
-			id: "streamProject", does: "Tells of all sessions as server-sent events: each that begins, runs, waits, rests or is deleted.",
+			id: "streamProject", does: "Streams the changes of all sessions as server-sent events. An event comes when a session is created, runs, waits for a person, becomes idle or is deleted. To keep a list up to date, wait for the event watching before listing the sessions.",
 			query:   []parameter{lastEventParameter()},
 			resumes: true,
-			replies: []reply{{status: 200, says: "The stream.", content: eventStream(map[string]object{
+			replies: []reply{{status: 200, says: "The stream. Each message describes how a session is now; fast changes are reported once.", content: eventStream(map[string]object{
 				"message":     schemaOf[shownView](),
 				eventDeleted:  schemaOf[deletedView](),
 				eventWatching: schemaOf[watchingView](),
@@ -194,26 +194,26 @@ func (g *Gateway) projectRoutes() []route {
 			})}},
 		}},
 		{"GET", "/v1/usage", g.showUsage, accessToken, operation{
-			id: "showUsage", does: "Tells what the sessions used that are not deleted, by day and model.",
+			id: "showUsage", does: "Reports usage by day and model. Deleted sessions are not included.",
 			query: []parameter{
-				{"from", "The first day, in UTC; absent: 30 days in all, of a session all.", daySchema()},
-				{"to", "The last day, included; absent: today.", daySchema()},
-				{"session", "The session alone.", nameSchema()},
+				{"from", "The first day, in UTC; if absent, the report covers 30 days, or all days of a single session.", daySchema()},
+				{"to", "The last day, in UTC, included; today by default.", daySchema()},
+				{"session", "Only this session.", nameSchema()},
 			},
-			replies: []reply{{status: 200, says: "What they used.", content: document[bus.UsageReport]()}},
+			replies: []reply{{status: 200, says: "The usage report.", content: document[bus.UsageReport]()}},
 			codes:   []schemas.Code{schemas.CodeTooLarge, schemas.CodeUnknownSession, schemas.CodeDeleted},
 		}},
 		{"GET", "/v1/models", g.listModels, accessToken, operation{
-			id: "listModels", does: "Lists the models that the engine knows that answers, with their prices.",
-			replies: []reply{{status: 200, says: "The models; providers may serve others.", content: document[bus.ModelList]()}},
+			id: "listModels", does: "Lists the models that an engine knows, with their prices.",
+			replies: []reply{{status: 200, says: "The models; the listed providers may serve others.", content: document[bus.ModelList]()}},
 		}},
 		{"GET", "/v1/tools", g.listTools, accessToken, operation{
-			id: "listTools", does: "Lists the tools that toolrunners offer now.",
-			replies: []reply{{status: 200, says: "The tools.", content: document[toolsView]()}},
+			id: "listTools", does: "Lists the tools that toolrunners offer at the moment.",
+			replies: []reply{{status: 200, says: "The tools, and any conflicting definitions of them.", content: document[toolsView]()}},
 		}},
 		{"GET", "/v1/openapi.json", g.showAPI, accessToken, operation{
-			id: "showAPI", does: "Describes this API: OpenAPI 3.1.",
-			replies: []reply{{status: 200, says: "The document that you read.", content: content{media: []string{mediaJSON}, schema: object{"type": "object"}}}},
+			id: "showAPI", does: "Returns this description of the API, in OpenAPI 3.1.",
+			replies: []reply{{status: 200, says: "This document.", content: content{media: []string{mediaJSON}, schema: object{"type": "object"}}}},
 		}},
 	}
 }
@@ -258,7 +258,7 @@ func (g *Gateway) serveRoute(r route) http.Handler {
 // parameters are what may stand in the route's query.
 func (r route) parameters() []parameter {
 	if r.access == accessTokenOrQuery {
-		return append(slices.Clip(r.query), parameter{"token", "The token, for those who can't send headers.", textSchema()})
+		return append(slices.Clip(r.query), parameter{"token", "The token, for clients that can't send headers.", textSchema()})
 	}
 	return r.query
 }
@@ -267,7 +267,7 @@ func (r route) parameters() []parameter {
 func checkQuery(query string, known []parameter) error {
 	values, err := url.ParseQuery(query)
 	if err != nil {
-		return schemas.Errorf(schemas.CodeInvalid, "the query can't be read")
+		return schemas.Errorf(schemas.CodeInvalid, "the query string is malformed")
 	}
 	for name, given := range values {
 		switch {

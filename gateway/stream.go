@@ -261,7 +261,7 @@ func (w *watcher) resync(reason string, first schemas.Cursor) error {
 // resyncView says why what a client has can't be continued.
 type resyncView struct {
 	Reason string `json:"reason"`
-	First  string `json:"first_available,omitzero" doc:"the first cursor from which the stream can be had"`
+	First  string `json:"first_available,omitzero"`
 }
 
 // notice tells that what the client has can't be continued.

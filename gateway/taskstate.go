@@ -8,9 +8,9 @@ import (
 // stateView is what a session is doing, as clients get it.
 type stateView struct {
 	State   bus.SessionState      `json:"state"`
-	Pending []bus.PendingApproval `json:"pending" doc:"calls that wait for a person"`
+	Pending []bus.PendingApproval `json:"pending"`
 	// Cursor is the position at which this holds.
-	Cursor string `json:"cursor" doc:"the position at which this holds"`
+	Cursor string `json:"cursor"`
 }
 
 func viewOfActivity(a bus.Activity, at schemas.Cursor) stateView {
