@@ -7,7 +7,8 @@
 //	gateway.go    options, start and stop
 //	routes.go     everything that is served: who serves it, and what it takes and answers
 //	operation.go  the words of that table
-//	openapi.go    the table as an OpenAPI document; openapi_types.go: the Go types in it, openapi_words.go: the words
+//	openapi.go    the table as an OpenAPI document; openapi_types.go: the Go types in it, openapi_words.go and
+//	              openapi_members.go: the words
 //	guard.go      who may ask: token, host, origin
 //	observe.go    what every answer carries; the line in the log; events.go: what is told to those who count
 //	crowd.go      how much is served at once
