@@ -121,11 +121,13 @@ func testsVariable(c *syntax.CallExpr) bool {
 func holds(n syntax.Node) bool {
 	switch n := n.(type) {
 	case *syntax.SglQuoted:
-		text, known := n.Value, true
+		text := n.Value
 		if n.Dollar {
-			if text, known = ansiQuoted(text); !known {
+			said, known := ansiQuoted(text)
+			if !known {
 				return true
 			}
+			text = said
 		}
 		return strings.Contains(text, "$(") || strings.Contains(text, "`")
 	case *syntax.Lit:
