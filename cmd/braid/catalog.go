@@ -29,8 +29,8 @@ func agentsCommand() *cobra.Command {
 	cmd := p.command(&cobra.Command{
 		Use:   "agents",
 		Short: "List the agents that sessions can run",
-		Long: "Lists the project's agents, by name: the model they run on, who decides on their tool calls, and the\n" +
-			"tools they may use (all, if none are named). They come from configuration files and the HTTP API.",
+		Long: "Lists the project's agents, sorted by name, each with its model, its approval mode, and the tools it may\n" +
+			"use (all, unless it names some). Agents are defined in configuration files or over the HTTP API.",
 		Example: "  braid agents\n  braid chat --agent reviewer",
 		Args:    cobra.NoArgs,
 	}, func(cmd *cobra.Command, c *client.Client, _ []string) error {
@@ -109,8 +109,8 @@ func modelsCommand() *cobra.Command {
 	cmd := askOr(&cobra.Command{
 		Use:   "models",
 		Short: "List the models that sessions can run on",
-		Long: "Lists models as provider/model, as --model takes them, with what a million tokens cost where a price\n" +
-			"is known. A provider may serve more models than it lists; those it does not list stand as provider/*.",
+		Long: "Lists models in the form that --model takes, provider/model, with their prices per million tokens where\n" +
+			"known. A provider that serves more models than it lists is shown as provider/* as well.",
 		Example: "  braid models\n  braid models --models providers.yaml --json",
 		Args:    cobra.NoArgs,
 	}, (*client.Client).Models, func(cmd *cobra.Command) (bus.ModelList, error) {
@@ -169,8 +169,8 @@ func toolsCommand() *cobra.Command {
 	cmd := askOr(&cobra.Command{
 		Use:   "tools",
 		Short: "List the tools that models can use",
-		Long: "Lists the tools that toolrunners offer now: r may only look, rw may change things. A tool that two\n" +
-			"toolrunners define differently is told of on standard error.",
+		Long: "Lists the tools that toolrunners offer at the moment. Tools marked r only read; those marked rw may\n" +
+			"change things. If two toolrunners define a tool differently, a warning goes to standard error.",
 		Example: "  braid tools\n  braid tools --json      # with the schemas of their arguments",
 		Args:    cobra.NoArgs,
 	}, (*client.Client).Tools, func(*cobra.Command) (client.ToolList, error) {

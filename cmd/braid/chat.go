@@ -27,15 +27,16 @@ func chatCommand() *cobra.Command {
 	o := chatOptions{place: at("chat")}
 	cmd := &cobra.Command{
 		Use:   "chat [--session ID] [--agent NAME] [--model P/M] [--approve MODE] [--json] [--server URL]",
-		Short: "Talk with an agent: many prompts, one session",
-		Long: "Runs prompts one after another in one session, a new one or that of --session, and shows what happens\n" +
-			"as it comes. Tool calls that need a decision are asked about; answer y or n.\n\n" +
-			"While a task runs, Ctrl-C aborts it, and a line joins it. At rest Ctrl-C twice, Ctrl-D or /quit leaves;\n" +
-			"the session stays. /help lists what else a line can be.\n\n" +
-			"From a pipe, each line is a prompt, and calls that need a decision are denied, since nobody can be\n" +
-			"asked; the exit code is 1 if a task did not complete. Without a server everything runs in this process.",
+		Short: "Chat with an agent in one session",
+		Long: "Reads prompts, runs them one after another in a session, and shows what happens as it happens. The\n" +
+			"session is a new one, unless --session continues an earlier one. For each tool call that needs a\n" +
+			"decision you are asked whether it may run; answer y or n.\n\n" +
+			"While a task runs, Ctrl-C aborts it, and a line that you type is added to it. Otherwise Ctrl-C twice,\n" +
+			"Ctrl-D or /quit ends the chat; the session is kept. /help lists all commands.\n\n" +
+			"When reading from a pipe, each line is a prompt, and tool calls that need a decision are denied. The\n" +
+			"exit code is 1 if a task did not complete. Without a server, everything runs in this process.",
 		Example: "  braid chat --model shell/demo\n" +
-			"  braid chat --session 3f0c9a1e                       # go on, after what was said last\n" +
+			"  braid chat --session 3f0c9a1e                       # continue a session\n" +
 			"  printf '$ date\\n$ uptime\\n' | braid chat --approve allow-all",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -47,7 +48,7 @@ func chatCommand() *cobra.Command {
 	}
 	o.place.register(cmd.Flags())
 	o.registerSession(cmd.Flags())
-	cmd.Flags().BoolVar(&o.json, "json", false, "print every message of the stream, one JSON object a line")
+	cmd.Flags().BoolVar(&o.json, "json", false, "print every message of the stream as JSON, one object per line")
 	cli.Configure(cmd, cli.SectionRun)
 	completeSession(cmd)
 	return cmd

@@ -20,10 +20,12 @@ func checkCommand() *cobra.Command {
 	var middle, json bool
 	cmd := &cobra.Command{
 		Use:   "check [--view stream|feed|recorded] [--json] [FILE|-]",
-		Short: "Check that a session's messages keep every guarantee",
-		Long: "Reads messages, one JSON envelope a line or an event stream as the gateway sends it, and\n" +
-			"reports every broken guarantee with its place. Exit code 1 if there is one.\n\n" +
-			"Views: stream is what watchers see, feed everything the session stored, recorded a trace.",
+		Short: "Check a stream or trace against Braid's guarantees",
+		Long: "Reads the messages of a session, as JSON Lines or as the event stream of a gateway, and reports every\n" +
+			"broken guarantee and where it is broken. The exit code is 1 if there is any. Without a file, or with -,\n" +
+			"it reads standard input.\n\n" +
+			"--view says what the messages are: stream (what watchers see), feed (everything that the broker stores\n" +
+			"of the session) or recorded (a trace).",
 		Example: "  braid check --view recorded saved.jsonl\n  braid run --json '$ date' | braid check",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
@@ -44,8 +46,8 @@ func checkCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&view, "view", "stream", "what the messages are: stream, feed or recorded")
-	cmd.Flags().BoolVar(&middle, "from-middle", false, "the messages begin in the middle of a session")
-	cmd.Flags().BoolVar(&json, "json", false, "print each broken guarantee, and at the end how many, as a JSON object")
+	cmd.Flags().BoolVar(&middle, "from-middle", false, "accept messages that begin in the middle of a session")
+	cmd.Flags().BoolVar(&json, "json", false, "print each broken guarantee, and their number at the end, as JSON, one object per line")
 	return cmd
 }
 

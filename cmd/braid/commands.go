@@ -13,12 +13,12 @@ import (
 // chatCommands are the lines that are no prompts. local ones ask the server nothing.
 func chatCommands() []chatCommandLine {
 	return []chatCommandLine{
-		{"abort", "", "end the running task, as Ctrl-C does", false, (*talk).abort},
-		{"retry", "", "do not wait before a failed request is made again", false, (*talk).retry},
-		{"mode", "MODE", "who decides on tool calls: read-only, always-ask, allow-all or deny-all", false, (*talk).mode},
-		{"usage", "", "what the session used", false, (*talk).usage},
-		{"help", "", "this list", true, (*talk).help},
-		{"quit", "", "leave; the session stays", true, func(*talk, context.Context, string) (string, error) { return "", errLeave }},
+		{"abort", "", "abort the running task, as Ctrl-C does", false, (*talk).abort},
+		{"retry", "", "try a failed model request again now, without waiting", false, (*talk).retry},
+		{"mode", "MODE", "set the approval mode: read-only, always-ask, allow-all or deny-all; show it without MODE", false, (*talk).mode},
+		{"usage", "", "show what the session has used", false, (*talk).usage},
+		{"help", "", "show this list", true, (*talk).help},
+		{"quit", "", "end the chat; the session is kept", true, func(*talk, context.Context, string) (string, error) { return "", errLeave }},
 	}
 }
 
@@ -57,7 +57,7 @@ func (t *talk) command(ctx context.Context, text string) (string, error) {
 	c, argument := parseCommand(text)
 	switch {
 	case c.run == nil:
-		return "", fmt.Errorf("there is no command /%s; /help lists them", c.name)
+		return "", fmt.Errorf("unknown command /%s; /help lists the commands", c.name)
 	case argument != "" && c.argument == "":
 		return "", fmt.Errorf("/%s takes no argument", c.name)
 	}
@@ -94,6 +94,6 @@ func (t *talk) help(context.Context, string) (string, error) {
 	for _, c := range chatCommands() {
 		fmt.Fprintf(&b, "/%-12s %s\n", strings.TrimSpace(c.name+" "+c.argument), c.does)
 	}
-	b.WriteString("anything else is a prompt; one that begins with a slash begins with two")
+	b.WriteString("Anything else is a prompt. For a prompt that begins with a slash, type two slashes.")
 	return b.String(), nil
 }

@@ -9,11 +9,11 @@ import (
 
 func configCommand() *cobra.Command {
 	cmd := configOf(cli.SectionDev, new(cli.DevFlags).Register)
-	cmd.Use, cmd.Short = "config [COMMAND] [flags of the command]", "Print the settings in force, and where each comes from"
-	cmd.Long = "Prints what a command would run with, given these flags, this environment and this file: one of\n" +
-		"engine, toolrunner, gateway, dev (which is meant if none is named) and run. What it prints is a\n" +
-		"configuration file, agents, models and rules included, but for secrets, which are masked.\n" +
-		"Nothing is started, and no value is checked beyond its type."
+	cmd.Use, cmd.Short = "config [COMMAND] [flags of the command]", "Print the settings in force and where each comes from"
+	cmd.Long = "Prints the settings that a command would run with, given the same flags, environment and configuration\n" +
+		"file. COMMAND is engine, toolrunner, gateway, dev (the default) or run. The output is a configuration\n" +
+		"file, including agents, models and rules; secrets are masked. Nothing is started, and only the types of\n" +
+		"values are checked."
 	cmd.Example = "  braid config gateway --config /etc/braid.yaml"
 	cmd.AddCommand(
 		configOf(cli.SectionEngine, new(cli.EngineFlags).Register),
@@ -30,7 +30,7 @@ func configOf(section string, register func(*pflag.FlagSet)) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     section,
 		Short:   "Print the settings of " + section,
-		Long:    "Prints what " + section + " would run with, given these flags, this environment and this file.",
+		Long:    "Prints the settings that " + section + " would run with, given the same flags, environment and configuration file.",
 		Example: "  braid config " + section + " --config braid.yaml",
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cli.InForce(cmd, cmd.OutOrStdout()) },

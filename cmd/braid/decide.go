@@ -24,15 +24,15 @@ func decideCommand(name string) *cobra.Command {
 	var server serverFlags
 	cmd := &cobra.Command{
 		Use:   name + " SESSION CALL",
-		Short: verb + " that waits for a person",
-		Long: verb + " that waits for a person, and print what was decided on. Which calls wait is told by\n" +
-			"braid sessions show SESSION. It needs a server; without one, braid chat --session asks.",
+		Short: verb + " that waits for a decision",
+		Long: verb + " that waits for a person's decision, and print the call. \"braid sessions show SESSION\"\n" +
+			"lists the calls that wait. This command needs a server; without one, use \"braid chat --session\".",
 		Example: "  braid sessions --state waiting\n  braid sessions show 3f0c9a1e\n  braid " + name + " 3f0c9a1e 3f0c9a1e-1",
 		Args:    cobra.MatchAll(cobra.ExactArgs(2), sessionNames(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c := server.client()
 			if c == nil {
-				return cli.Usage("--server must name a gateway: without one nothing waits while nobody asks")
+				return cli.Usage("--server is required: without a server, no session is running that could wait for a decision")
 			}
 			defer c.Close()
 			call, err := decideOn(cmd.Context(), c.Session(args[0]), args[1], name == "approve")

@@ -15,13 +15,13 @@ func devCommand() *cobra.Command {
 	var f cli.DevFlags
 	cmd := &cobra.Command{
 		Use:   "dev",
-		Short: "Run everything in this process and serve the HTTP API",
-		Long: "Runs a broker, an engine, a toolrunner for shell commands and files in the current\n" +
-			"directory, and a gateway, all in this process, and prints one URL.\n" +
-			"In a browser it is a page with all sessions; for other commands, it is the server.\n" +
-			"With --nats-listen a second URL follows: programs with tools of your own connect to it.",
-		Example: "  braid dev --listen 127.0.0.1:7300\n  export BRAID_SERVER='http://127.0.0.1:7300/?token=...'     # what it printed\n" +
-			"  braid dev --nats-listen 127.0.0.1:4222\n  export BRAID_NATS=nats://...@127.0.0.1:4222                # the second line",
+		Short: "Run a complete server in this process",
+		Long: "Runs a broker, an engine, a toolrunner (for shell commands and files in the current directory) and a\n" +
+			"gateway, all in this process, and prints a URL. In a browser, the URL opens a page with all sessions;\n" +
+			"other commands take it as --server. With --nats-listen a second URL is printed, to which toolrunners\n" +
+			"with tools of your own can connect.",
+		Example: "  braid dev --listen 127.0.0.1:7300\n  export BRAID_SERVER='http://127.0.0.1:7300/?token=...'     # the URL it printed\n" +
+			"  braid dev --nats-listen 127.0.0.1:4222\n  export BRAID_NATS=nats://...@127.0.0.1:4222                # the second URL",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			o := stackOptions{StackFlags: f.Stack, metrics: f.Metrics, spans: f.Spans, listen: f.Listen, nats: f.NATSListen, token: f.Token}

@@ -18,9 +18,10 @@ func abortCommand() *cobra.Command {
 	var all bool
 	cmd := onPlace("sessions abort", &cobra.Command{
 		Use:   "abort ID",
-		Short: "End the running task of a session",
-		Long: "Ends the task that a session runs, as an interrupt of braid run does. The task that waits next\n" +
-			"begins then, unless --drop-queue takes those back as well. It fails if no task runs.",
+		Short: "Abort the running task of a session",
+		Long: "Aborts the task that a session is running, as interrupting \"braid run\" does, and returns when it has\n" +
+			"ended. The next queued task then starts, unless --drop-queue withdraws those as well. If no task is\n" +
+			"running, the command fails.",
 		Example: "  braid sessions abort 3f0c9a1e --reason 'wrong directory'",
 		Args:    oneSession(),
 	}, func(cmd *cobra.Command, c *client.Client, args []string) error {
@@ -30,8 +31,8 @@ func abortCommand() *cobra.Command {
 		fmt.Fprintln(cmd.OutOrStdout(), "aborted", args[0])
 		return nil
 	})
-	cmd.Flags().StringVar(&reason, "reason", "", "why, for the record")
-	cmd.Flags().BoolVar(&all, "drop-queue", false, "also take back the tasks that wait")
+	cmd.Flags().StringVar(&reason, "reason", "", "why, for the session's record")
+	cmd.Flags().BoolVar(&all, "drop-queue", false, "also withdraw all queued tasks")
 	cli.OnlyTyped(cmd.Flags(), "reason", "drop-queue")
 	cmd.ValidArgsFunction = firstArgument(sessionIDs)
 	return cmd
@@ -71,9 +72,10 @@ func deleteCommand() *cobra.Command {
 	var force bool
 	cmd := onPlace("sessions delete", &cobra.Command{
 		Use:   "delete ID...",
-		Short: "Delete sessions for good",
-		Long: "Deletes sessions with everything that is recorded of them, for good; braid trace export saves a\n" +
-			"trace before. A session that runs a task is deleted only with --force, which aborts it first.",
+		Short: "Delete sessions permanently",
+		Long: "Deletes sessions and everything recorded about them. This can't be undone; to keep a copy, run\n" +
+			"\"braid trace export\" first. A session that is running a task is deleted only with --force, which aborts\n" +
+			"the task.",
 		Example: "  braid trace export 3f0c9a1e > saved.jsonl && braid sessions delete 3f0c9a1e",
 		Args:    cobra.MatchAll(cobra.MinimumNArgs(1), func(cmd *cobra.Command, args []string) error { return sessionNames(len(args))(cmd, args) }),
 	}, func(cmd *cobra.Command, c *client.Client, args []string) error {
@@ -85,7 +87,7 @@ func deleteCommand() *cobra.Command {
 		}
 		return nil
 	})
-	cmd.Flags().BoolVar(&force, "force", false, "also sessions that run a task")
+	cmd.Flags().BoolVar(&force, "force", false, "delete sessions that are running a task, too")
 	cli.OnlyTyped(cmd.Flags(), "force")
 	cmd.ValidArgsFunction = sessionIDs
 	return cmd

@@ -15,7 +15,7 @@ import (
 const helpKey = "braid_help"
 
 // helpInProcess is the heading of what matters only without a server.
-const helpInProcess = "Flags of what runs in this process, if no server is named"
+const helpInProcess = "Flags for running without a server"
 
 // addFlags adds flags to others, under a heading.
 func addFlags(to, flags *pflag.FlagSet, heading string) {
@@ -32,8 +32,8 @@ const (
 
 // addCommands makes the command line.
 func addCommands(root *cobra.Command) {
-	root.AddGroup(&cobra.Group{ID: groupRun, Title: "Run agents:"}, &cobra.Group{ID: groupLook, Title: "See and decide:"},
-		&cobra.Group{ID: groupServe, Title: "Serve and set up:"})
+	root.AddGroup(&cobra.Group{ID: groupRun, Title: "Run agents:"}, &cobra.Group{ID: groupLook, Title: "Inspect and decide:"},
+		&cobra.Group{ID: groupServe, Title: "Serve and configure:"})
 	for id, commands := range map[string][]*cobra.Command{
 		groupRun:   {runCommand(), chatCommand()},
 		groupLook:  {sessionsCommand(), traceCommand(), checkCommand(), agentsCommand(), modelsCommand(), toolsCommand(), decideCommand("approve"), decideCommand("deny")},
@@ -86,7 +86,7 @@ func printUsage(w io.Writer, cmd *cobra.Command) error {
 	writeFlags(&b, cmd, "Flags", "")
 	writeFlags(&b, cmd, helpInProcess, helpInProcess)
 	if cmd.HasAvailableSubCommands() {
-		fmt.Fprintf(&b, "\n%s COMMAND --help says more about a command.\n", cmd.CommandPath())
+		fmt.Fprintf(&b, "\nUse \"%s COMMAND --help\" for more information about a command.\n", cmd.CommandPath())
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

@@ -19,8 +19,8 @@ type inputFlags struct {
 }
 
 func (f *inputFlags) register(flags *pflag.FlagSet) {
-	flags.StringArrayVar(&f.images, "image", nil, "a picture that goes with the prompt: a file or a URL (repeatable)")
-	flags.StringVar(&f.history, "history", "", "a JSON file with turns of a conversation that comes before the prompt")
+	flags.StringArrayVar(&f.images, "image", nil, "add a picture to the prompt: a `FILE` or URL; can be repeated")
+	flags.StringVar(&f.history, "history", "", "a JSON `FILE` with the turns of a conversation that precedes the prompt")
 }
 
 // task is what the prompt's task is given. What is wrong with it is the caller's mistake.

@@ -33,7 +33,7 @@ type listing struct {
 // newListing makes the listing of a command, and its flag.
 func newListing(flags *pflag.FlagSet, columns ...string) *listing {
 	l := &listing{table: newTable(columns...)}
-	flags.BoolVar(&l.json, "json", false, "print one JSON object a line")
+	flags.BoolVar(&l.json, "json", false, "print JSON, one object per line")
 	return l
 }
 

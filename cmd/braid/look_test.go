@@ -116,7 +116,7 @@ func TestSenselessCommandLines(t *testing.T) {
 		data := t.TempDir() + "/data"
 		t.Setenv("BRAID_DATA", data)
 		code, stdout, stderr := braid(t, strings.Fields(line)...)
-		if code != cli.ExitUsage || stdout != "" || !strings.Contains(stderr, "--help says more") {
+		if code != cli.ExitUsage || stdout != "" || !strings.Contains(stderr, "--help\" for usage") {
 			t.Errorf("braid %s: %d %q %q", line, code, stdout, stderr)
 		}
 		if _, err := os.Stat(data); !errors.Is(err, fs.ErrNotExist) {

@@ -30,12 +30,14 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "braid",
-		Short: "Run LLM agents whose sessions survive their machines",
-		Long: "Braid runs LLM agents on a message broker: one ordered stream a session, tools on any\n" +
-			"machine, and nothing lost when a process dies.\n\n" +
-			"Commands work on the server that --server or BRAID_SERVER names. Without one they do everything in\n" +
-			"this process, on a data directory that is kept. --json prints one JSON object a line.",
-		Example: "  braid run --approve allow-all '$ date'\n  braid dev",
+		Short: "Run LLM agents that survive crashes",
+		Long: "Braid runs LLM agents on a message broker: each session is one ordered stream, tools run on any\n" +
+			"machine, and nothing is lost when a process dies.\n\n" +
+			"Commands use the server given by --server or BRAID_SERVER. Without one, they run what they need in\n" +
+			"this process, on a data directory that is kept (--data). --json prints one JSON object per line.",
+		Example: "  braid run --model shell/demo --approve allow-all '$ date'\n" +
+			"  braid chat --model shell/demo\n" +
+			"  braid dev                               # start a server, and print its URL",
 	}
 	addCommands(root)
 	return root

@@ -82,10 +82,10 @@ func (p *place) command(cmd *cobra.Command, do func(cmd *cobra.Command, c *clien
 // check refuses what was asked of an engine that there will not be. A file may say it for engines.
 func (p *place) check(flags *pflag.FlagSet) error {
 	if p.server.url != "" && flags.Changed("policy") {
-		return cli.Usage("--policy is for an engine in this process; give it to the engines behind the server instead")
+		return cli.Usage("--policy can't be used with a server: give it to the server's engines instead")
 	}
 	if p.server.url != "" && flags.Changed("agents") {
-		return cli.Usage("--agents is for a gateway in this process; give it to the one behind the server instead")
+		return cli.Usage("--agents can't be used with a server: give it to the server's gateway instead")
 	}
 	return nil
 }

@@ -42,13 +42,17 @@ func runCommand() *cobra.Command {
 	var o runOptions
 	cmd := &cobra.Command{
 		Use:   "run [--agent NAME] [--model P/M] [--fallback P/M]... [--approve MODE] [--view stream|turns] [--json] [--server URL] PROMPT|-",
-		Short: "Run one prompt and stream what happens",
-		Long: "Creates a session, runs the prompt in it and streams what happens until the task ends; the\n" +
-			"prompt - is read from standard input. Without a server everything runs in this process.\n" +
-			"Exit code 0 if the task completed.\n\n" +
-			"Tool calls that need a decision are asked about on a terminal, and denied without one.",
-		Example: "  braid run --model shell/demo --approve allow-all '$ ls -l\n$ date'",
-		Args:    cobra.ExactArgs(1),
+		Short: "Run one prompt and show what happens",
+		Long: "Runs the prompt in a new session, or in that of --session, and shows what happens until the task ends.\n" +
+			"If PROMPT is -, it is read from standard input. Without a server, everything runs in this process. The\n" +
+			"exit code is 0 if the task completed.\n\n" +
+			"For each tool call that needs a decision you are asked on the terminal; without a terminal, such calls\n" +
+			"are denied.\n\n" +
+			"If the environment has TRACEPARENT (and TRACESTATE), a W3C trace context, the task is part of that trace.",
+		Example: "  braid run --model shell/demo --approve allow-all '$ ls -l\n$ date'\n" +
+			"  braid run --session 3f0c9a1e --when-busy queue 'Now run the tests.'\n" +
+			"  git diff | braid run --session 3f0c9a1e -",
+		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			prompt, err := readPrompt(args[0], cmd.InOrStdin())
 			if err != nil {
@@ -76,9 +80,9 @@ func (o *runOptions) register(flags *pflag.FlagSet) {
 	o.place.register(flags)
 	o.registerSession(flags)
 	o.input.register(flags)
-	flags.StringVar(&o.whenBusy, "when-busy", string(schemas.BusyReject), "while the session runs another task: reject, queue (wait for its end) or steer (join it)")
-	flags.StringVar(&o.view, "view", viewStream, "stream shows everything as it comes, turns what each turn came to")
-	flags.BoolVar(&o.json, "json", false, "print every message of the stream, or event of the turns, one JSON object a line")
+	flags.StringVar(&o.whenBusy, "when-busy", string(schemas.BusyReject), "if the session is running another task: reject, queue (run it afterwards) or steer (add it to that task)")
+	flags.StringVar(&o.view, "view", viewStream, "stream (everything, as it happens) or turns (the results of each turn)")
+	flags.BoolVar(&o.json, "json", false, "print every message, or every event of --view turns, as JSON, one object per line")
 }
 
 // usdFlag is an amount of money; empty for none.

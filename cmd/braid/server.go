@@ -19,8 +19,8 @@ type serverFlags struct {
 }
 
 func (f *serverFlags) register(flags *pflag.FlagSet) {
-	flags.StringVar(&f.url, "server", "", "URL of a running gateway, as braid dev prints it")
-	flags.StringVar(&f.token, "token", "", "its token, unless the URL has one; better given as env "+cli.EnvName("token")+", since others see command lines")
+	flags.StringVar(&f.url, "server", "", "`URL` of a gateway, as \"braid dev\" prints it")
+	flags.StringVar(&f.token, "token", "", "the gateway's token, unless the URL has it; better set "+cli.EnvName("token")+", since command lines are visible to others")
 }
 
 // client returns a client of the server; nil if none was named.

@@ -34,17 +34,17 @@ type sessionOptions struct {
 }
 
 func (o *sessionOptions) registerSession(flags *pflag.FlagSet) {
-	flags.StringVar(&o.agent, "agent", "", "the agent to run, which says what flags leave open")
-	flags.StringVar(&o.model, "model", "shell/demo", "what to run on, as provider/model; with --agent, its own by default")
-	flags.StringArrayVar(&o.fallback, "fallback", nil, "what goes on when the model can't, as provider/model; repeat it for more, in order")
-	flags.StringVar(&o.approve, "approve", string(schemas.ApproveReadOnly), "read-only, always-ask, allow-all or deny-all; with --agent, its own by default")
-	flags.StringVar(&o.system, "system", "", "system prompt")
-	flags.StringArrayVar(&o.tools, "allow-tools", nil, "a tool that may be used, or several as in read_*; repeat it for more (default all)")
-	flags.IntVar(&o.limits.MaxTurns, "max-turns", 0, fmt.Sprintf("turns the task may take, -1 for any number (default %d)", schemas.DefaultMaxTurns))
-	flags.Int64Var(&o.limits.MaxTokensTask, "max-tokens", 0, "tokens the task may use, 0 for any number; the request that goes over is the last")
-	flags.Var((*usdFlag)(&o.limits.MaxCostTask), "max-cost", "`USD` the task may cost, such as 0.25; the request that goes over is the last (needs a price of the model)")
-	flags.DurationVar(&o.approvalTimeout, "approval-timeout", 0, "deny a tool call that nobody decides on in that time; 0: wait without end")
-	flags.StringVar(&o.session, "session", "", "go on with this session instead of a new one; what it runs on, how and within which limits is its own")
+	flags.StringVar(&o.agent, "agent", "", "`NAME` of the agent to run; flags that are given override its settings")
+	flags.StringVar(&o.model, "model", "shell/demo", "the model to use, as `PROVIDER/MODEL`; with --agent, the agent's by default")
+	flags.StringArrayVar(&o.fallback, "fallback", nil, "a model to continue with if the model can't, as `PROVIDER/MODEL`; can be repeated, in order")
+	flags.StringVar(&o.approve, "approve", string(schemas.ApproveReadOnly), "approval `MODE` of tool calls: read-only, always-ask, allow-all or deny-all; with --agent, the agent's by default")
+	flags.StringVar(&o.system, "system", "", "the system prompt, as `TEXT`")
+	flags.StringArrayVar(&o.tools, "allow-tools", nil, "a tool that may be used, or a `PATTERN` such as read_*; can be repeated (default all)")
+	flags.IntVar(&o.limits.MaxTurns, "max-turns", 0, fmt.Sprintf("the maximum number of turns of a task, -1 for no limit (default %d)", schemas.DefaultMaxTurns))
+	flags.Int64Var(&o.limits.MaxTokensTask, "max-tokens", 0, "the maximum number of tokens of a task, 0 for no limit; the request that exceeds it is the last")
+	flags.Var((*usdFlag)(&o.limits.MaxCostTask), "max-cost", "the maximum cost of a task in `USD`, such as 0.25; the request that exceeds it is the last (needs the model's price)")
+	flags.DurationVar(&o.approvalTimeout, "approval-timeout", 0, "deny a tool call if nobody decides within this time; 0 for no limit")
+	flags.StringVar(&o.session, "session", "", "continue the session `ID` instead of starting a new one; its settings stay as they are")
 	o.idle = func() string {
 		for _, name := range []string{"agent", "model", "fallback", "approve", "system", "allow-tools", "max-turns", "max-tokens", "max-cost", "approval-timeout"} {
 			if cli.Typed(flags, name) {

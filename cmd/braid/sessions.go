@@ -26,15 +26,15 @@ func sessionsCommand() *cobra.Command {
 	var list *listing
 	cmd := onPlace("sessions", &cobra.Command{
 		Use:   "sessions",
-		Short: "List sessions, and end or delete them",
-		Long: "Lists sessions, those with the latest activity first: on a server, or in a data directory that no\n" +
-			"process uses. STATE is idle, running, or waiting (for a person to decide on a tool call). ENDED is how\n" +
-			"the last task did: completed, failed, aborted, timeout, malformed (the model's answer was), or auth (a\n" +
-			"provider refused the credentials).",
+		Short: "List, show, abort and delete sessions",
+		Long: "Lists the sessions of a server, or of a data directory that no other process is using, most recently\n" +
+			"active first. STATE is idle, running, or waiting (for a person to decide on a tool call). ENDED is how the\n" +
+			"last task ended: completed, failed, aborted, timeout, malformed (the model's answer was not valid) or\n" +
+			"auth (the provider refused the credentials).",
 		Example: "  braid sessions\n" +
-			"  braid sessions --state waiting          # who waits for a person\n" +
-			"  braid sessions --task-status failed,timeout,malformed,auth   # what went wrong last\n" +
-			"  braid sessions --since 24h --json       # one JSON object a line",
+			"  braid sessions --state waiting          # those that wait for a person\n" +
+			"  braid sessions --task-status failed,timeout,malformed,auth   # those that went wrong\n" +
+			"  braid sessions --since 24h --json       # as JSON, one object per line",
 		Args: cobra.NoArgs,
 		PreRunE: func(*cobra.Command, []string) (err error) {
 			if wanted.CreatedSince, err = parseSince(since, time.Now()); err != nil {
@@ -52,12 +52,12 @@ func sessionsCommand() *cobra.Command {
 		return listSessions(cmd, c, wanted, limit, list)
 	})
 	flags := cmd.Flags()
-	flags.StringVar((*string)(&wanted.State), "state", "", "only sessions that are idle, running or waiting")
-	flags.StringVar(&wanted.Agent, "agent", "", "only sessions of this agent")
-	flags.StringVar(&wanted.Model, "model", "", "only sessions made for this provider/model")
+	flags.StringVar((*string)(&wanted.State), "state", "", "only sessions in this `STATE`: idle, running or waiting")
+	flags.StringVar(&wanted.Agent, "agent", "", "only sessions of the agent `NAME`")
+	flags.StringVar(&wanted.Model, "model", "", "only sessions created for this model, as `PROVIDER/MODEL`")
 	flags.StringSliceVar(&ended, "task-status", nil, "only sessions whose last task ended in one of these ways, such as failed,timeout")
-	flags.StringVar(&since, "since", "", "only sessions made since: a day, a time (RFC 3339), or how long ago, such as 24h")
-	flags.IntVar(&limit, "limit", 50, "how many at most; 0: all")
+	flags.StringVar(&since, "since", "", "only sessions created since a `TIME`: a day, an RFC 3339 time, or a duration before now, such as 24h")
+	flags.IntVar(&limit, "limit", 50, "the maximum number of sessions to list; 0 for all")
 	list = newListing(flags, "ID", "STATE", "MODEL", "AGENT", "TASKS", "ENDED", "TOKENS", "COST", "ACTIVE", "TITLE")
 	cli.OnlyTyped(flags, "state", "agent", "model", "task-status", "since", "limit")
 	completeFlag(cmd, "state", words("idle", "running", "waiting"))
@@ -161,8 +161,8 @@ func showSessionCommand() *cobra.Command {
 	var json bool
 	cmd := onPlace("sessions show", &cobra.Command{
 		Use:     "show ID",
-		Short:   "Show what a session is, does and used",
-		Long:    "Shows a session's settings, what it is doing, what waits in it, and what it used.\nWhat was said in it is in its trace: braid trace show ID.",
+		Short:   "Show a session's settings, state and usage",
+		Long:    "Shows a session's settings, its state, the tasks and tool calls that wait, and what it has used.\nFor its messages, see \"braid trace show ID\".",
 		Example: "  braid sessions show 3f0c9a1e",
 		Args:    oneSession(),
 	}, func(cmd *cobra.Command, c *client.Client, args []string) error {
@@ -175,7 +175,7 @@ func showSessionCommand() *cobra.Command {
 		}
 		return showSession(cmd.OutOrStdout(), info)
 	})
-	cmd.Flags().BoolVar(&json, "json", false, "print it as a JSON object")
+	cmd.Flags().BoolVar(&json, "json", false, "print a JSON object")
 	cmd.ValidArgsFunction = firstArgument(sessionIDs)
 	return cmd
 }

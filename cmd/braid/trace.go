@@ -22,7 +22,7 @@ import (
 func traceCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "trace", Short: "Show, export and import traces",
-		Long:    "A trace is all that a session recorded, in its order: messages, decisions, requests, usage.",
+		Long:    "A trace is everything that a session has recorded, in order: messages, decisions, requests, usage.",
 		Example: "  braid trace show 3f0c9a1e\n  braid trace export 3f0c9a1e > saved.jsonl\n  braid trace import saved.jsonl",
 	}
 	cmd.AddCommand(traceShowCommand(), traceExportCommand(), traceImportCommand())
@@ -34,7 +34,7 @@ func traceExportCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "export ID",
 		Short:   "Print a session's trace as JSON Lines",
-		Long:    "Prints a session's recorded messages, one envelope a line: from a server, or from a data\ndirectory that no process uses.",
+		Long:    "Prints everything that a session has recorded, one message per line, from a server or from a data\ndirectory that no other process is using.",
 		Example: "  braid trace export 3f0c9a1e | braid check --view recorded",
 		Args:    oneSession(),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -52,7 +52,7 @@ type traceSource struct{ place }
 func (s *traceSource) register(cmd *cobra.Command) {
 	s.place.register(cmd.Flags())
 	cli.Configure(cmd, cli.SectionRun)
-	cmd.Flags().StringVar(&s.stack.project, "project", "default", "project of the session, with --data")
+	cmd.Flags().StringVar(&s.stack.project, "project", "default", "the session's project, with --data")
 	cmd.ValidArgsFunction = firstArgument(sessionIDs)
 }
 

@@ -23,10 +23,11 @@ func traceImportCommand() *cobra.Command {
 	o := importOptions{place: at("trace import")}
 	cmd := &cobra.Command{
 		Use:   "import [FILE|-]",
-		Short: "Make a session of a trace",
-		Long: "Makes a session of a trace, JSON Lines, that can go on like any other: on a server, or in a data\n" +
-			"directory that no process uses. Prints the session's id. What is left out is as the agent, if one is\n" +
-			"named, or else the trace has it; the approval mode is not taken from the trace.",
+		Short: "Create a session from a trace",
+		Long: "Creates a session from a trace (JSON Lines), on a server or in a data directory that no other process is\n" +
+			"using, and prints the session's id. The session can be continued like any other. Settings that no flag\n" +
+			"gives are the agent's, if --agent is given, or else the trace's, except for the approval mode, which is\n" +
+			"never taken from the trace. Without a file, or with -, the trace is read from standard input.",
 		Example: "  braid trace import --model shell/demo saved.jsonl",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
@@ -42,12 +43,12 @@ func traceImportCommand() *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&o.what.ID, "session", "", "id of the session (default: a new one)")
-	flags.StringVar(&o.what.Model, "model", "", "provider/model to go on with")
-	flags.StringVar(&o.what.Agent, "agent", "", "agent to go on as: its model, prompt, tools, mode and limits")
-	flags.StringVar((*string)(&o.what.ApprovalMode), "approve", "", "who decides on tool calls from now on (default read-only)")
-	flags.StringVar(&o.what.Workspace, "workspace", "", "where tools that touch files run from now on")
-	flags.BoolVar(&o.what.Lenient, "lenient", false, "leave out a last line that is torn")
+	flags.StringVar(&o.what.ID, "session", "", "`ID` of the new session (default: a generated one)")
+	flags.StringVar(&o.what.Model, "model", "", "the model to continue with, as `PROVIDER/MODEL`")
+	flags.StringVar(&o.what.Agent, "agent", "", "`NAME` of the agent to continue as, with its model, prompt, tools, approval mode and limits")
+	flags.StringVar((*string)(&o.what.ApprovalMode), "approve", "", "approval `MODE` of tool calls from now on (default read-only)")
+	flags.StringVar(&o.what.Workspace, "workspace", "", "the `DIRECTORY` that file tools work in from now on")
+	flags.BoolVar(&o.what.Lenient, "lenient", false, "leave out an incomplete last line")
 	for _, name := range []string{"session", "model", "agent", "approve", "workspace", "lenient"} {
 		cli.OnlyTyped(flags, name) // what a run is told of its session says nothing about a trace
 	}

@@ -21,10 +21,9 @@ func traceShowCommand() *cobra.Command {
 	var json bool
 	cmd := &cobra.Command{
 		Use:   "show ID",
-		Short: "Show what happened in a session, for people",
-		Long: "Shows a session's recorded messages with their times: what was said, tool calls with their whole\n" +
-			"output and how long they took, decisions, requests with what they used, and how tasks ended.\n" +
-			"--task shows one task alone: by its id, or its number, from 1 on.",
+		Short: "Show what happened in a session",
+		Long: "Shows the recorded messages of a session with their times, for people to read: texts, tool calls with\n" +
+			"their complete output and duration, decisions, model requests with what they used, and how tasks ended.",
 		Example: "  braid trace show 3f0c9a1e | less\n  braid trace show 3f0c9a1e --task 2",
 		Args:    oneSession(),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -42,8 +41,8 @@ func traceShowCommand() *cobra.Command {
 		},
 	}
 	source.register(cmd)
-	cmd.Flags().StringVar(&task, "task", "", "only this task: its id, or its number")
-	cmd.Flags().BoolVar(&json, "json", false, "print the messages, one JSON object a line")
+	cmd.Flags().StringVar(&task, "task", "", "show only this `TASK`: its id, or its number, counted from 1")
+	cmd.Flags().BoolVar(&json, "json", false, "print the messages as JSON, one object per line")
 	cli.OnlyTyped(cmd.Flags(), "task")
 	return cmd
 }

@@ -29,7 +29,12 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	cmd := &cobra.Command{
 		Use:   "engine",
 		Short: "Run sessions: call models, ask for approvals, dispatch tools",
-		Args:  cobra.NoArgs,
+		Long: "Runs the sessions on a broker (--nats), together with any other engines there. If an engine is\n" +
+			"lost, the others take over its sessions.\n\n" +
+			"SIGTERM or SIGINT hands all sessions over to other engines, for at most --drain. A second signal ends\n" +
+			"the process at once.",
+		Example: "  engine --nats nats://127.0.0.1:4222 --data /var/lib/braid --openai local=http://127.0.0.1:11434/v1",
+		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return serve(cmd.Context(), o, cmd.ErrOrStderr())
 		},

@@ -27,8 +27,13 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	var o cli.GatewayFlags
 	cmd := &cobra.Command{
 		Use:   "gateway",
-		Short: "Serve the HTTP API and the event streams",
-		Args:  cobra.NoArgs,
+		Short: "Serve the HTTP API, the event streams and the web page",
+		Long: "Serves the sessions of a project over HTTP: the API, event streams, and a web page at /. It keeps no state,\n" +
+			"so any number of gateways can serve the same project.\n\n" +
+			"It serves HTTP without TLS. To serve more than loopback, put a proxy with TLS in front, and name its host\n" +
+			"with --host.",
+		Example: "  BRAID_TOKEN=secret gateway --nats nats://127.0.0.1:4222 --listen 127.0.0.1:7300",
+		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return serve(cmd.Context(), o, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},

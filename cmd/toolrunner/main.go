@@ -29,12 +29,14 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	cmd := &cobra.Command{
 		Use:   "toolrunner",
 		Short: "Run the tool calls of sessions on this machine",
-		Long: "Offers tools to all sessions of a project: exec_command runs shell commands as the user of this\n" +
-			"process, with a short list of its environment variables; read_file, write_file, edit_file,\n" +
-			"list_files and search_files reach nothing outside. All work in --dir or the session's workspace.\n\n" +
-			"SIGTERM or SIGINT lets running commands go on for --drain, then aborts them. A second signal\n" +
-			"ends the process at once; what its commands left running is killed then, too.",
-		Args: cobra.NoArgs,
+		Long: "Offers tools to all sessions of a project. exec_command runs shell commands as the user of this process,\n" +
+			"with a few of its environment variables. read_file, write_file, edit_file, list_files and search_files\n" +
+			"work on files, and reach none outside their directory. All of them work in --dir, or in the session's\n" +
+			"workspace.\n\n" +
+			"On SIGTERM or SIGINT, running commands may go on for --drain, and are then aborted. A second signal ends\n" +
+			"the process at once, and kills what its commands left running.",
+		Example: "  toolrunner --nats nats://127.0.0.1:4222 --dir /srv/work --tools read_file,list_files,search_files",
+		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return serve(cmd.Context(), o, cmd.ErrOrStderr())
 		},

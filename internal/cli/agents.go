@@ -20,7 +20,7 @@ type AgentFlag struct {
 
 // Register adds the flag to a command.
 func (f *AgentFlag) Register(flags *pflag.FlagSet) {
-	flags.Var(&f.File, "agents", "YAML file of agents, which are stored at the start in place of those of their names")
+	flags.Var(&f.File, "agents", "YAML `FILE` of agents; at the start they are stored, replacing any with the same names")
 }
 
 // Load reads the agents, none if no file was named.

@@ -23,11 +23,11 @@ type BrokerFlags struct {
 
 // Register adds the flags to a command.
 func (f *BrokerFlags) Register(flags *pflag.FlagSet) {
-	flags.StringVar(&f.URL, "nats", DefaultNATS, "the broker, or several separated by commas")
-	flags.StringVar(&f.Token, "nats-token", "", "token for the broker; better given as env "+EnvName("nats-token")+", since others see command lines")
-	flags.StringVar(&f.CredsFile, "nats-creds", "", "credentials file for the broker")
+	flags.StringVar(&f.URL, "nats", DefaultNATS, "`URL` of the broker; several are separated by commas")
+	flags.StringVar(&f.Token, "nats-token", "", "token for the broker; better set "+EnvName("nats-token")+", since command lines are visible to others")
+	flags.StringVar(&f.CredsFile, "nats-creds", "", "credentials `FILE` for the broker")
 	f.LiveTTL.Register(flags)
-	flags.DurationVar(&f.ConnectWait, "connect-wait", 30*time.Second, "how long to wait for a broker that can't be reached at the start")
+	flags.DurationVar(&f.ConnectWait, "connect-wait", 30*time.Second, "how long to wait at the start for a broker that can't be reached")
 }
 
 // Options are the flags as a connection takes them. name shows who connects to people who look at

@@ -32,7 +32,7 @@ const (
 // wins over the environment, that over the file, and a section over the top. [Execute] sees to it,
 // before the command's code runs.
 func Configure(cmd *cobra.Command, section string) {
-	cmd.Flags().String(configFlag, "", "YAML file of settings: any of these flags by its name; each is also "+EnvPrefix+"NAME in the environment")
+	cmd.Flags().String(configFlag, "", "YAML `FILE` of settings: any of these flags by its name; each can also be set as "+EnvPrefix+"NAME in the environment")
 	if cmd.Annotations == nil {
 		cmd.Annotations = map[string]string{}
 	}

@@ -20,11 +20,11 @@ const (
 	ExitOK = 0
 	// ExitFailed: it could not do what it should; standard error says why.
 	ExitFailed = 1
-	// ExitUsage: the command line makes no sense; nothing was done.
+	// ExitUsage: the command line is not valid; nothing was done.
 	ExitUsage = 2
 )
 
-// UsageError says that a command line makes no sense.
+// UsageError says what is wrong with a command line.
 type UsageError struct{ err error }
 
 // Usage makes a [UsageError].
@@ -64,7 +64,7 @@ func Execute(ctx context.Context, cmd *cobra.Command, args, environ []string, st
 		return ExitFailed
 	}
 	fmt.Fprintf(stderr, "%s: %v%s\n", ran.CommandPath(), err, origins(ran.Flags(), err.Error()))
-	fmt.Fprintf(stderr, "%s --help says more\n", ran.CommandPath())
+	fmt.Fprintf(stderr, "Run \"%s --help\" for usage.\n", ran.CommandPath())
 	return ExitUsage
 }
 

@@ -20,7 +20,7 @@ var _ pflag.Value = (*LiveTTL)(nil)
 
 // Register adds the flag to a command.
 func (l *LiveTTL) Register(flags *pflag.FlagSet) {
-	flags.Var(l, "live-ttl", "how long fragments of messages stay readable, fixed when the broker's streams are made: 1m to 168h (default what exists, or 1h)")
+	flags.Var(l, "live-ttl", "how long fragments of messages are kept, from 1m to 168h; set once, when the broker's streams are created (default: as they are, or 1h)")
 }
 
 // Value is what was given, 0 if nothing was: then what exists holds.

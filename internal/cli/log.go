@@ -17,8 +17,8 @@ type LogFlags struct {
 
 // Register adds the flags to a command.
 func (f *LogFlags) Register(flags *pflag.FlagSet) {
-	flags.StringVar(&f.Level, "log-level", "info", "what to log: debug, info, warn or error")
-	flags.StringVar(&f.Format, "log-format", "", "json or console (default console on a terminal, else json)")
+	flags.StringVar(&f.Level, "log-level", "info", "the lowest `LEVEL` to log: debug, info, warn or error")
+	flags.StringVar(&f.Format, "log-format", "", "`FORMAT` of the log: json or console (default: console on a terminal, else json)")
 }
 
 // Logger makes the logger that the flags ask for, writing to w. A value it does not know is a

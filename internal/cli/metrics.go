@@ -15,7 +15,7 @@ type MetricsFlags struct {
 
 // Register adds the flags to a command.
 func (f *MetricsFlags) Register(flags *pflag.FlagSet) {
-	flags.StringVar(&f.Listen, "metrics-listen", "", "address to serve /metrics on, to whoever reaches it, such as 127.0.0.1:7301 (default: not served)")
+	flags.StringVar(&f.Listen, "metrics-listen", "", "`ADDRESS` to serve Prometheus metrics on, without a token, such as 127.0.0.1:7301 (default: not served)")
 }
 
 // Start makes the process's metrics and serves them, if the flags want it; else there are none. stop

@@ -28,10 +28,10 @@ type ModelFlags struct {
 
 // Register adds the flags to a command.
 func (f *ModelFlags) Register(flags *pflag.FlagSet) {
-	flags.Var(&f.File, "models", "YAML file of model providers")
-	flags.StringArrayVar(&f.OpenAI, "openai", nil, "NAME=BASE_URL of an OpenAI-compatible provider; its models are NAME/..., its key is in NAME_API_KEY")
-	flags.StringVar(&f.Scripts, "scripts", "", "directory of scripted models: NAME.yaml is scripted/NAME")
-	flags.Var(&f.Prices, "prices", "YAML file of what models cost, in US dollars per million tokens")
+	flags.Var(&f.File, "models", "YAML `FILE` of model providers")
+	flags.StringArrayVar(&f.OpenAI, "openai", nil, "an OpenAI-compatible provider, as `NAME=BASE_URL`: its models are NAME/..., its key is in the environment variable NAME_API_KEY; can be repeated")
+	flags.StringVar(&f.Scripts, "scripts", "", "`DIRECTORY` of scripted models: NAME.yaml is the model scripted/NAME")
+	flags.Var(&f.Prices, "prices", "YAML `FILE` of model prices, in US dollars per million tokens")
 }
 
 // PriceList reads the prices; none if no file was named.

@@ -16,7 +16,7 @@ type PolicyFlag struct {
 
 // Register adds the flag to a command.
 func (f *PolicyFlag) Register(flags *pflag.FlagSet) {
-	flags.Var(&f.File, "policy", "YAML file with rules that forbid tool calls, whatever the approval mode")
+	flags.Var(&f.File, "policy", "YAML `FILE` of rules that forbid tool calls, whatever the approval mode")
 }
 
 // Load reads the file; nil if none was named.

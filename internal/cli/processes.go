@@ -32,9 +32,9 @@ func (f *EngineFlags) Register(flags *pflag.FlagSet) {
 	f.Spans.Register(flags)
 	f.Models.Register(flags)
 	f.Policy.Register(flags)
-	flags.StringVar(&f.Data, "data", "", "directory of this engine's trace; no other process may use it (required)")
-	flags.IntVar(&f.MaxSessions, "max-sessions", 0, "sessions in motion here at once (default 1024)")
-	flags.DurationVar(&f.Drain, "drain", 10*time.Second, "how long to hand sessions over when told to stop")
+	flags.StringVar(&f.Data, "data", "", "`DIRECTORY` of this engine's trace, for this process alone (required)")
+	flags.IntVar(&f.MaxSessions, "max-sessions", 0, "the maximum number of active sessions in this engine (default 1024)")
+	flags.DurationVar(&f.Drain, "drain", 10*time.Second, "how long handing over sessions may take when the process is told to stop")
 }
 
 // ToolrunnerFlags are the flags of a toolrunner.
@@ -63,13 +63,13 @@ func (f *ToolrunnerFlags) Register(flags *pflag.FlagSet) {
 	f.Metrics.Register(flags)
 	f.Spans.Register(flags)
 	f.Tools.Register(flags)
-	flags.StringVar(&f.Dir, "dir", ".", "where tools work, and what a relative workspace is relative to")
-	flags.StringVar(&f.Volume, "shared-volume", "", "name of the volume that --dir is on, for all toolrunners that have it, now or later; without, files are lost to sessions with this process")
-	flags.StringVar(&f.Pool, "pool", "default", "the pool to serve; all toolrunners of a pool offer the same tools")
-	flags.StringSliceVar(&f.Projects, "project", []string{"default"}, "whose calls to run; may be repeated")
-	flags.IntVar(&f.Slots, "slots", 8, "how many calls run at once")
-	flags.DurationVar(&f.Drain, "drain", 20*time.Second, "how long running calls may go on when told to stop")
-	flags.StringSliceVar(&f.PassEnv, "pass-env", nil, "further environment variables that commands get; those of Braid and NATS never pass")
+	flags.StringVar(&f.Dir, "dir", ".", "the `DIRECTORY` that tools work in; relative workspaces start from it")
+	flags.StringVar(&f.Volume, "shared-volume", "", "`NAME` of the volume that --dir is on, if other toolrunners have it too; without it, sessions lose their files with this process")
+	flags.StringVar(&f.Pool, "pool", "default", "`NAME` of the pool to serve; all toolrunners of a pool offer the same tools")
+	flags.StringSliceVar(&f.Projects, "project", []string{"default"}, "the projects whose calls to run; separated by commas, or repeated")
+	flags.IntVar(&f.Slots, "slots", 8, "the maximum number of calls that run at once")
+	flags.DurationVar(&f.Drain, "drain", 20*time.Second, "how long running calls may take to end when the process is told to stop")
+	flags.StringSliceVar(&f.PassEnv, "pass-env", nil, "more environment variables to pass to commands; those of Braid and NATS are never passed")
 }
 
 // Check finds what the flags say and can't be, before anything is begun.
@@ -107,14 +107,14 @@ func (f *GatewayFlags) Register(flags *pflag.FlagSet) {
 	f.Logs.Register(flags)
 	f.Metrics.Register(flags)
 	registerListen(flags, &f.Listen)
-	flags.StringVar(&f.Token, "token", "", "bearer token clients must send (required); better given as env "+EnvName("token")+", since others see command lines")
-	flags.StringVar(&f.Project, "project", "default", "project whose sessions are served")
+	flags.StringVar(&f.Token, "token", "", "the bearer token that clients must send (required); better set "+EnvName("token")+", since command lines are visible to others")
+	flags.StringVar(&f.Project, "project", "default", "the project whose sessions are served")
 	f.Agents.Register(flags)
-	flags.StringSliceVar(&f.Hosts, "host", nil, "host names, besides loopback, that requests may name")
+	flags.StringSliceVar(&f.Hosts, "host", nil, "host names that requests may use besides loopback; separated by commas, or repeated")
 }
 
 func registerListen(flags *pflag.FlagSet, listen *string) {
-	flags.StringVar(listen, "listen", "127.0.0.1:7300", "address to serve on")
+	flags.StringVar(listen, "listen", "127.0.0.1:7300", "`ADDRESS` to serve on")
 }
 
 // StackFlags are the flags of everything in one process.
@@ -140,8 +140,8 @@ func (f *StackFlags) Register(flags *pflag.FlagSet, sync string) {
 
 // RegisterStore adds the flags that say what is kept where, and how, alone.
 func (f *StackFlags) RegisterStore(flags *pflag.FlagSet, sync string) {
-	flags.StringVar(&f.Data, "data", "", "directory for streams and traces, one process at a time (default ~/.braid)")
-	flags.StringVar(&f.Sync, "sync", sync, "when writes reach the disk: always, or a duration; at a power loss that much is gone")
+	flags.StringVar(&f.Data, "data", "", "`DIRECTORY` of streams and traces, for one process at a time (default ~/.braid)")
+	flags.StringVar(&f.Sync, "sync", sync, "when writes are synced to disk: always, or at an interval, which is how much a power failure can lose")
 	f.LiveTTL.Register(flags)
 }
 
@@ -176,8 +176,8 @@ func (f *DevFlags) Register(flags *pflag.FlagSet) {
 	f.Metrics.Register(flags)
 	f.Spans.Register(flags)
 	registerListen(flags, &f.Listen)
-	flags.StringVar(&f.NATSListen, "nats-listen", "", "address to serve the broker on, for toolrunners and engines of your own, such as 127.0.0.1:4222; its URL is printed as well (default: not served)")
-	flags.StringVar(&f.Token, "token", "", "bearer token clients must send (default random); better given as env "+EnvName("token")+", since others see command lines")
+	flags.StringVar(&f.NATSListen, "nats-listen", "", "`ADDRESS` to serve the broker on, for toolrunners and engines of your own, such as 127.0.0.1:4222; its URL is printed as well (default: not served)")
+	flags.StringVar(&f.Token, "token", "", "the bearer token that clients must send (default: a random one); better set "+EnvName("token")+", since command lines are visible to others")
 }
 
 // Sections of a configuration file. Each is read by the command of its name.

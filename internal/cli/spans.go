@@ -19,7 +19,7 @@ type SpansFlags struct {
 
 // Register adds the flags to a command.
 func (f *SpansFlags) Register(flags *pflag.FlagSet) {
-	flags.StringVar(&f.Endpoint, "otlp-endpoint", "", "URL of an OpenTelemetry collector (OTLP over HTTP) to send spans to (default: OTEL_EXPORTER_OTLP_ENDPOINT, else none are drawn)")
+	flags.StringVar(&f.Endpoint, "otlp-endpoint", "", "`URL` of an OpenTelemetry collector (OTLP over HTTP) to send traces to (default: OTEL_EXPORTER_OTLP_ENDPOINT, or else none are sent)")
 }
 
 // lastSpans is how long the last spans may take to be sent.

@@ -20,7 +20,7 @@ func builtIn() []string {
 
 // Register adds the flag to a command.
 func (f *ToolFlag) Register(flags *pflag.FlagSet) {
-	flags.StringSliceVar(&f.names, "tools", builtIn(), "the tools to offer")
+	flags.StringSliceVar(&f.names, "tools", builtIn(), "the tools to offer, separated by commas")
 }
 
 // Check finds names of tools that there are not.
