@@ -165,8 +165,8 @@ func (l *logConsumer) verify(ctx context.Context) error {
 	}
 }
 
-// create makes a consumer and returns how much is stored that it is to deliver.
-// create makes a consumer that delivers from l.next on, and returns its name.
+// create makes a consumer that delivers from l.next on, and returns its name and how many messages are
+// stored now that it has yet to deliver.
 func (l *logConsumer) create(ctx context.Context) (name string, stored uint64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*tryTimeout)
 	defer cancel()

@@ -131,7 +131,7 @@ func (s *State) applyImported(m schemas.Message) {
 		i.begun, i.aborted = true, true
 	case *schemas.TaskEnd:
 		i.begun, i.aborted, i.steering = false, false, false
-		s.endImported(p.Status == schemas.StopAborted && p.Cause != schemas.CauseImport) // which nobody asked for
+		s.endImported(askedFor(p))
 	default:
 		if roleOf(m.Payload) == schemas.RoleUser {
 			s.importedPrompt(m)
@@ -139,6 +139,12 @@ func (s *State) applyImported(m schemas.Message) {
 		}
 		s.applyModel(s.translate(m))
 	}
+}
+
+// askedFor reports that somebody wanted the task to end. What an import cut off nobody did, nor what ended by
+// a failure, of whatever status.
+func askedFor(p *schemas.TaskEnd) bool {
+	return p.Status == schemas.StopAborted && p.Cause != schemas.CauseImport && p.ErrorInfo == nil
 }
 
 // skipCompaction takes a message inside a compaction. One that completed is not imported, so the

@@ -164,6 +164,29 @@ user "more"
 	}
 }
 
+// A session that was imported is told to the model in the same words by whoever imports it once more.
+func TestImportedAgain(t *testing.T) {
+	for why, end := range map[string]string{
+		"cut off in a request":                   "",
+		"cut off behind one that nobody aborted": "event request_end aborted",
+		"behind one that failed":                 "event request_end failed",
+		"behind one that somebody aborted":       "event request_end aborted\nevent abort enough",
+		"ended by somebody":                      "event request_end aborted\nevent abort enough\nevent task_end aborted",
+	} {
+		t.Run(why, func(t *testing.T) {
+			p, again := newPlay(t), newPlay(t)
+			p.do(p.importing("session_meta old\nuser \"look\"\nevent request_begin\n"+end, 0))
+			again.command(schemas.Command{Type: schemas.CommandImport, Import: &schemas.ImportBody{Trace: "t"}})
+			read := TraceRead{Command: again.sequence, Settings: *p.s.Meta, Messages: p.log}
+			read.Facts.Messages = len(p.log)
+			again.do(read)
+			if diff := cmp.Diff(rendered(p.s.Context), rendered(again.s.Context)); diff != "" {
+				t.Errorf("(-once +twice)\n%s", diff)
+			}
+		})
+	}
+}
+
 func rendered(messages []schemas.Message) (lines []string) {
 	for _, m := range messages {
 		line, _ := schemas.Encode(m)
