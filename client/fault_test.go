@@ -219,9 +219,9 @@ func (w *world) expire(t *testing.T, id string) {
 	t.Helper()
 	ticker := time.NewTicker(100 * time.Millisecond)
 	defer ticker.Stop()
-	for live := true; live; <-ticker.C {
+	for ctx, live := patientContext(t), true; live; <-ticker.C {
 		live = false
-		for f, err := range w.conn.ReadFrames(testContext(t), schemas.SessionRef{Project: project, ID: id}, 0, 0, bus.LogAndLive) {
+		for f, err := range w.conn.ReadFrames(ctx, schemas.SessionRef{Project: project, ID: id}, 0, 0, bus.LogAndLive) {
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -266,18 +266,27 @@ func FreePort(t testing.TB) int {
 }
 
 // freePorts finds free loopback ports. They are none of those that systems give to outgoing
-// connections: one of them could be taken while the node that owns it is stopped.
+// connections: one of them could be taken while the node that owns it is stopped. Nor does another test
+// find them, in this process or another, before this one has ended: whoever finds one has the UDP port of
+// the same number as well, and keeps it.
 func freePorts(t testing.TB, n int) []int {
 	t.Helper()
 	const lowest, highest, tries = 16_000, 32_000, 1000
 	var ports []int
 	for range tries {
 		port := lowest + rand.IntN(highest-lowest)
-		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+		address := fmt.Sprintf("127.0.0.1:%d", port)
+		mark, err := net.ListenPacket("udp", address)
 		if err != nil {
 			continue
 		}
-		defer l.Close() // all stay open until all are found, so that none is found twice
+		l, err := net.Listen("tcp", address)
+		if err != nil {
+			mark.Close()
+			continue
+		}
+		l.Close()
+		t.Cleanup(func() { mark.Close() })
 		if ports = append(ports, port); len(ports) == n {
 			return ports
 		}
