@@ -35,6 +35,7 @@ type inputLine struct {
 
 	output  *schemas.ToolCallOutput // it is one
 	picture bool                    // it is one
+	refused bool                    // it tells of a request that the provider refused
 }
 
 type requestRead struct {
@@ -221,13 +222,13 @@ func (r *reader) close(next bool) {
 
 // cutOff makes one block of the prompts and blocks that nobody has answered, and what else was cut off.
 func (r *reader) cutOff(holds []string, q *requestRead) {
-	block := inputLine{mark: "[turn_aborted]"}
+	block := inputLine{mark: "[turn_aborted]", refused: q.refused}
 	kept := slices.Clone(r.context[:r.answered])
 	for _, l := range r.context[r.answered:] {
 		switch {
 		case q.misfit:
 			l = r.beginning(l)
-		case q.refused && l.mark == "[turn_aborted]":
+		case q.refused && l.refused:
 			l.holds = []string{"left out"}
 		}
 		switch {

@@ -111,14 +111,18 @@ func (s *State) carryOver(t *Task) {
 		answered = withoutLinks(answered)
 	}
 	s.Context = append(append(answered, kept...), schemas.Message{Type: schemas.TypeModel, Payload: text})
+	s.Refused = t.refused()
 }
 
 // left is what nobody has answered: what stays in the context, and what is told.
 func (s *State) left(t *Task) (kept []schemas.Message, lines []string) {
 	unanswered := s.Context[s.Committed:]
-	before := carried(unanswered)
+	refused := 0 // how many of them were part of a request before that was refused as well
+	if s.Refused {
+		refused = carried(unanswered)
+	}
 	for i, m := range unanswered {
-		how := t.telling(i < before)
+		how := t.telling(i < refused)
 		switch p := m.Payload.(type) {
 		case *schemas.ToolCallOutput:
 			m.Payload = how.output(p)

@@ -133,9 +133,15 @@ func (p *play) kept() (out []string) {
 	return out
 }
 
+// cutShort is a session whose newest task a person has aborted.
+func cutShort(t *testing.T) *play {
+	return begun(t, schemas.ApproveAll).say(schemas.AssistantText("a")).ended(schemas.StopCompleted).
+		prompt("look").abort().ended(schemas.StopAborted)
+}
+
 // What makes one request fail for good must not make the next one fail: else no prompt could ever follow.
 func TestCarryOverOfWhatCanNotBeSent(t *testing.T) {
-	const failed = "(It failed here.)"
+	const failed, interrupted = "(It failed here.)", "(The user interrupted it here.)"
 	long := strings.Repeat("é", 150)
 	all := []string{long, "ok + https://a.example/c.png", "https://a.example/b.png"}
 	for name, tt := range map[string]struct {
@@ -161,10 +167,20 @@ func TestCarryOverOfWhatCanNotBeSent(t *testing.T) {
 			[]string{"(This was left out: the provider refused it again.)", "(This was left out: the provider refused it again.)"},
 			[]string{"(This was left out: the provider refused it again.)", "[user_input]and now?[/user_input]", failed},
 		},
-		"what was aborted before is told no more either": {
-			begun(t, schemas.ApproveAll).say(schemas.AssistantText("a")).ended(schemas.StopCompleted).prompt("bad words").abort().ended(schemas.StopAborted).
-				prompt("good ones").failed("input", 400),
-			nil, []string{"(This was left out: the provider refused it again.)", "[user_input]good ones[/user_input]", failed},
+		"what was aborted before it was refused is told once more": {
+			cutShort(t).prompt("see?").failed("input", 400),
+			nil, []string{"[user_input]look[/user_input]", interrupted, "[user_input]see?[/user_input]", failed},
+		},
+		"and no more if that is refused as well": {
+			cutShort(t).prompt("see?").failed("input", 400).prompt("and now?").failed("input", 400),
+			nil, []string{"(This was left out: the provider refused it again.)", "[user_input]and now?[/user_input]", failed},
+		},
+		"what failed in between is told again: it was never refused": {
+			cutShort(t).prompt("see?").failed("input", 400).prompt("and now?").ended(schemas.StopAuth).prompt("now?").failed("input", 400),
+			nil, []string{
+				"[user_input]look[/user_input]", interrupted, "[user_input]see?[/user_input]", failed,
+				"[user_input]and now?[/user_input]", failed, "[user_input]now?[/user_input]", failed,
+			},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -72,7 +72,7 @@ func (s *State) applyImport(m schemas.Message, p *schemas.SessionImported) {
 
 // forget makes nothing of what was imported: it came to nothing, or another import begins.
 func (s *State) forget() {
-	s.Context, s.Committed, s.Said, s.Task, s.Usage = nil, 0, nil, nil, schemas.TokenCounts{}
+	s.Context, s.Committed, s.Refused, s.Said, s.Task, s.Usage = nil, 0, false, nil, nil, schemas.TokenCounts{}
 	if i := s.importing; i != nil {
 		i.inputs, i.begun, i.aborted, i.steering = nil, false, false, false
 		i.ids, i.used = map[string]string{}, map[string]bool{}

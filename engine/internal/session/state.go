@@ -29,6 +29,8 @@ type State struct {
 	// Committed is how much of it completed requests have answered: what comes behind is still to be
 	// answered, and is rewritten if the task ends before.
 	Committed int
+	// Refused is set if what stands there was carried over of a request that its provider had refused.
+	Refused bool
 	// Said are the stretches of it that other models than the session's own said, in order.
 	Said []Said
 	// Usage is the session's total.

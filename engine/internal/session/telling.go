@@ -30,7 +30,7 @@ const (
 	twice      = "(This was left out: the provider refused it again.)"
 )
 
-// telling is how to tell what the task leaves unanswered; again is set for what was carried over before.
+// telling is how to tell what the task leaves unanswered; again is set for what was refused before.
 func (t *Task) telling(again bool) telling {
 	all := func(text string) string { return text }
 	switch r := t.Request; {
