@@ -36,6 +36,9 @@ plain, with 'this' and é
 	b.ok(SearchName, searchArguments{Pattern: "hit", Path: `"a\nb.go:1:x"`}, `"a\nb.go:1:x":1:hit\rsecret.go:2:no`+"\n")
 	b.ok(SearchName, searchArguments{Pattern: "hit", Path: `"dir\t"`}, `"dir\t/\x1b[31mred":1:hit`+"\n")
 	b.ok(ReadName, readArguments{Path: `"dir\t/\x1b[31mred"`}, "hit\n")
+	b.ok(ListName, listArguments{Path: `"dir\t"/`}, `"dir\t/\x1b[31mred"`+"\n")
+	b.put("dir\t/plain", "hit\n")
+	b.ok(ReadName, readArguments{Path: `"dir\t"/plain`}, "hit\n")
 	b.ok(ReadName, readArguments{Path: `"plain, with 'this' and é"`}, "hit\n")
 	b.ok(EditName, editArguments{Path: `"\xff"`, OldText: "hit", NewText: "miss"}, `replaced 1 in "\xff", at line 1`)
 	b.ok(WriteName, writeArguments{Path: `"new\nline"`, Content: "x"}, `created "new\nline" (1 bytes)`)
@@ -43,6 +46,8 @@ plain, with 'this' and é
 		t.Errorf("the file holds %q", got)
 	}
 	b.fails(ReadName, readArguments{Path: `"quoted`}, `"\"quoted" begins with a quote, but is no path in quotes`)
+	b.fails(ReadName, readArguments{Path: `"dir\t"plain`}, "is no path in quotes")
+	b.fails(ReadName, readArguments{Path: `"dir\t"/../../secret`}, "is outside the workspace")
 	b.fails(ReadName, readArguments{Path: `"../secret"`}, "../secret is outside the workspace")
 	b.fails(ReadName, readArguments{Path: `"a\x00b"`}, "NUL")
 	b.fails(ReadName, readArguments{Path: "a\nb"}, `there is no "a\nb" in the workspace`)

@@ -52,15 +52,27 @@ func spelled(name string) string {
 	return name
 }
 
+// unspelled is the name that is shown as the given text. The slash that list_files puts behind a directory may
+// stand behind the quotes, and more of a path behind that.
+func unspelled(given string) (string, error) {
+	if !strings.HasPrefix(given, `"`) {
+		return given, nil
+	}
+	quoted, err := strconv.QuotedPrefix(given)
+	rest := given[len(quoted):]
+	if err == nil && (rest == "" || rest[0] == '/') {
+		quoted, err = strconv.Unquote(quoted)
+		return quoted + rest, err
+	}
+	return "", refuse("%s begins with a quote, but is no path in quotes as list_files has them", spelled(given))
+}
+
 // name is what the model calls a file as the workspace calls it: relative, clean, with slashes. It may be
 // in quotes, as [spelled] shows it.
 func (w *workspace) name(given string) (string, error) {
-	if strings.HasPrefix(given, `"`) {
-		unquoted, err := strconv.Unquote(given)
-		if err != nil {
-			return "", refuse("%s begins with a quote, but is no path in quotes as list_files has them", spelled(given))
-		}
-		given = unquoted
+	given, err := unspelled(given)
+	if err != nil {
+		return "", err
 	}
 	if strings.IndexByte(given, 0) >= 0 {
 		return "", refuse("a path holds a NUL character")
