@@ -44,7 +44,7 @@ func (d *Document) shown(name, source string) string {
 	case len(members) == 0:
 		return fmt.Sprintf("%s: {}  # %s\n", name, source)
 	}
-	return fmt.Sprintf("%s:  # %s%s\n", name, source, mappingText("", members, 1))
+	return fmt.Sprintf("%s:  # %s%s\n", name, source, mappingText(byName, members, 1))
 }
 
 // Type implements [pflag.Value].

@@ -13,16 +13,52 @@ import (
 // This file prints documents that stand in a configuration file, without their secrets.
 
 // Members that hold secrets: those whose names speak of one, all headers, and what should name a variable
-// but is no such name, since then the key itself stands there.
+// but is no such name, since then the key itself stands there. Text is masked already where a name may speak
+// of a secret, which numbers, as in max_tokens, are no reason for.
 var (
 	secretMember = regexp.MustCompile(`(?i)(token|secret|passw(or)?d|passphrase|credentials?|cookie|auth(orization)?|signature|(^|[._-]|api)key)$`)
-	variableName = regexp.MustCompile(`^[A-Z_][A-Z0-9_]*$`)
+	secretText   = regexp.MustCompile(`(?i:secret|passw(or)?d|passphrase|credential|cookie|authori[sz]ation|signature|bearer|apikey)|` +
+		`((^|[^A-Za-z])(?i:token|key|auth|pwd|pass)|[a-z](Token|Key|Auth|Pwd|Pass))s?([^a-z]|$)`)
+	headersMember = regexp.MustCompile(`(?i)headers$`)
+	variableName  = regexp.MustCompile(`^[A-Z_][A-Z0-9_]*$`)
 )
 
 const (
-	headersMember  = "headers"
 	variableSuffix = "_env"
+	headerName     = "api_key_header" // where a key stands, not the key
+	bodyMember     = "body"
 )
+
+// secrecy says which members of a mapping are masked.
+type secrecy int
+
+const (
+	byName secrecy = iota // those whose names speak of secrets, but not the members of such a one: an agent may be called so
+	within                // and their members: all that stands in a body is somebody else's
+	all
+)
+
+// of is the secrecy of the members of a member.
+func (s secrecy) of(member string) secrecy {
+	switch {
+	case s == all || headersMember.MatchString(member), s == within && secretText.MatchString(member):
+		return all
+	case member == bodyMember:
+		return within
+	}
+	return s
+}
+
+// hides reports whether text is a secret because of the member that it is.
+func (s secrecy) hides(member, text string) bool {
+	switch {
+	case text == "" || member == headerName && s != all:
+		return false
+	case strings.HasSuffix(member, variableSuffix) && s == byName:
+		return !variableName.MatchString(text)
+	}
+	return s == all || secretMember.MatchString(member) || secretText.MatchString(member) || headersMember.MatchString(member)
+}
 
 // readMembers is the content of a document, with its members in order.
 func readMembers(content []byte) (members yaml.MapSlice, err error) {
@@ -37,16 +73,19 @@ func readMembers(content []byte) (members yaml.MapSlice, err error) {
 }
 
 // yamlText is the value of a member as YAML of that depth, to follow its colon. Its secrets are masked.
-func yamlText(member string, value any, depth int) string {
+func yamlText(hide secrecy, member string, value any, depth int) string {
 	switch v := value.(type) {
 	case yaml.MapSlice:
-		return mappingText(member, v, depth)
+		return mappingText(hide.of(member), v, depth)
 	case []any:
-		return listText(member, v, depth)
+		return listText(hide, member, v, depth)
 	case string:
-		return textOf(maskedMember(member, v), depth)
+		if hide.hides(member, v) {
+			return quoted(mask)
+		}
+		return textOf(masked("", v), depth)
 	}
-	if secretMember.MatchString(member) {
+	if hide == all || secretMember.MatchString(member) {
 		return quoted(mask)
 	}
 	switch v := value.(type) {
@@ -58,18 +97,14 @@ func yamlText(member string, value any, depth int) string {
 	return fmt.Sprint(value) // a whole number, or true or false
 }
 
-func mappingText(member string, members yaml.MapSlice, depth int) string {
+func mappingText(hide secrecy, members yaml.MapSlice, depth int) string {
 	if len(members) == 0 {
 		return "{}"
 	}
 	var b strings.Builder
 	for _, m := range members {
 		name := fmt.Sprint(m.Key)
-		said := name
-		if member == headersMember {
-			said = "authorization" // as secret as that
-		}
-		text := yamlText(said, m.Value, depth+1)
+		text := yamlText(hide, name, m.Value, depth+1)
 		fmt.Fprintf(&b, "\n%s%s:%s%s", indent(depth), textOf(name, -1), gap(text), text)
 	}
 	return b.String()
@@ -84,7 +119,7 @@ func gap(text string) string {
 }
 
 // listText is a list: of plain values in one line, else an element a line.
-func listText(member string, list []any, depth int) string {
+func listText(hide secrecy, member string, list []any, depth int) string {
 	plain := !slices.ContainsFunc(list, func(v any) bool {
 		switch v.(type) {
 		case yaml.MapSlice, []any:
@@ -95,10 +130,10 @@ func listText(member string, list []any, depth int) string {
 	texts := make([]string, len(list))
 	for i, v := range list {
 		if plain {
-			texts[i] = yamlText(member, v, -1)
+			texts[i] = yamlText(hide, member, v, -1)
 			continue
 		}
-		text := yamlText(member, v, depth+1)
+		text := yamlText(hide, member, v, depth+1)
 		if rest, ok := strings.CutPrefix(text, "\n"+indent(depth+1)); ok {
 			text = rest // a mapping's first member follows the dash
 		}
@@ -111,15 +146,6 @@ func listText(member string, list []any, depth int) string {
 }
 
 func indent(depth int) string { return strings.Repeat("  ", max(depth, 0)) }
-
-// maskedMember is the text of a member without what others must not see.
-func maskedMember(member, text string) string {
-	isVariable := strings.HasSuffix(member, variableSuffix)
-	if text != "" && (secretMember.MatchString(member) || isVariable && !variableName.MatchString(text)) {
-		return mask
-	}
-	return masked("", text)
-}
 
 // otherThanText is what is a number, a truth or nothing in YAML, and has to be quoted to be text; unfit what
 // does not survive, or is not seen, where text has lines of its own.

@@ -26,7 +26,7 @@ func TestPrintedDocuments(t *testing.T) {
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		content := members(value(3)).Draw(t, "content")
-		d := Document{inline: []byte(mappingText("", content, 0) + "\n")}
+		d := Document{inline: []byte(mappingText(byName, content, 0) + "\n")}
 		got, err := readMembers(d.inline)
 		if len(content) == 0 {
 			content = nil
@@ -58,6 +58,10 @@ func TestDocumentsWithoutTheirSecrets(t *testing.T) {
 		{"the name of a variable is none", "{api_key_env: LAN_KEY}", "api_key_env: LAN_KEY"},
 		{"any header may be one", "{headers: {X-Odd: hush}}", "X-Odd: \"***\""},
 		{"further members of requests", "{body: {x: {apiKey: hush, PASSWORD: 1234, tokens: 5}}}", "apiKey: \"***\"\n      PASSWORD: \"***\"\n      tokens: 5"},
+		{"names in one word, of many, with more behind", "{body: {secretKey: hush, accessKeys: [hush], tokens: [hush], auth_header: hush, pwd: hush}}", "secretKey: \"***\""},
+		{"members of a secret, in what is sent as it is", "{body: {credentials: {user: u, values: [{a: hush, b: 7}]}}}", "user: \"***\"\n      values:\n        - a: \"***\"\n          b: \"***\"\n"},
+		{"headers of others, and in another shape", "{Headers: ['X-A: hush'], body: {extra_headers: {x: {y: hush}}}}", "\"y\": \"***\""},
+		{"what only looks like one", "{api_key_header: X-Key, body: {max_tokens: 5, stop_token_ids: [7], tokenizer: bpe}}", "api_key_header: X-Key\n  body:\n    max_tokens: 5\n    stop_token_ids: [7]\n    tokenizer: bpe"},
 		{"a list of them", "{secret: [hush, hush]}", `secret: ["***", "***"]`},
 		{"a user of a URL", "{base_url: 'http://u:hush@h/v1'}", `base_url: "http://***@h/v1"`},
 		{"an agent may have such a name", "{auth: {model: a/b, limits: {max_tokens_task: 5}}}", "auth:\n    model: a/b\n    limits:\n      max_tokens_task: 5"},
