@@ -1,6 +1,7 @@
 package pagetest
 
 import (
+	"fmt"
 	"testing"
 
 	"braid/bus/bustest"
@@ -84,6 +85,51 @@ func TestTheListFindsWhatFailedLongAgo(t *testing.T) {
 	p.until("what is set to work again is the first", `document.querySelector("#sessions li").innerText.startsWith("bad key old1")`)
 	p.until("and failed no more", `document.querySelector('.chip[data-kind="failed"] .count').textContent === "2"`)
 	b.noProblems()
+}
+
+// A session moves to the front when it is set to work, also if it is done before the page hears of it.
+func TestWorkThatNobodySaw(t *testing.T) {
+	w := newWorld(t, map[string]string{"states": states + "repeat: true\n"})
+	for _, id := range []string{"older", "newer"} {
+		w.must("POST", "/v1/sessions", `{"id":"`+id+`","model":"scripted/states"}`)
+		w.must("POST", "/v1/sessions/"+id+"/tasks?wait=60", `{"prompt":"hello `+id+`"}`)
+	}
+	b := startBrowser(t)
+	p := b.tab()
+	p.do("Page.addScriptToEvaluateOnNewDocument", object{"source": `{ // no news of sessions that run
+		const real = window.fetch;
+		window.fetch = async (path, more) => {
+			const answer = await real(path, more);
+			if (path !== "/v1/events") return answer;
+			let rest = "";
+			const quiet = new TransformStream({transform(text, to) {
+				const events = (rest + text).split("\n\n");
+				rest = events.pop();
+				for (const event of events) if (!event.includes('"state":"running"')) to.enqueue(event + "\n\n");
+			}});
+			const body = answer.body.pipeThrough(new TextDecoderStream()).pipeThrough(quiet).pipeThrough(new TextEncoderStream());
+			return new Response(body, {status: answer.status});
+		};
+	}`}, nil)
+	order := func(names string) string {
+		return fmt.Sprintf(`[...document.querySelectorAll("#sessions .title")].map((e) => e.innerText).join() === %q`, names)
+	}
+	w.enter(p)
+	p.until("they are listed", order("hello newer,hello older"))
+	p.until("news are told", `window.asked.filter((what) => what.startsWith("GET /v1/sessions?")).length === 2`)
+	w.must("POST", "/v1/sessions/older/tasks", `{"prompt":"hello again"}`)
+	p.until("what has worked is the first", order("hello older,hello newer"))
+
+	// Nor is the page told of it while it has no gateway.
+	address := w.address()
+	w.stopGateway()
+	p.see("#sessions-note", "The connection is lost")
+	w.startGateway("127.0.0.1:0")
+	w.must("POST", "/v1/sessions/newer/tasks?wait=60", `{"prompt":"hello again"}`)
+	w.stopGateway()
+	w.startGateway(address)
+	p.until("it is the first again", order("hello newer,hello older"))
+	b.noProblems(goneAway, stopping)
 }
 
 // Windows that are seen at the same time need one stream of all sessions together, and the one that is
@@ -179,6 +225,54 @@ func TestTheListAfterAnotherGateway(t *testing.T) {
 	w.elsewhere("a", "states", "hello")
 	w.stopGateway()
 	w.startGateway(address)
+	p.see("#sessions", "hello")
+	p.until("nothing is wrong", `document.getElementById("sessions-note").hidden`)
+	b.noProblems(goneAway, stopping)
+}
+
+// A lost connection is said as long as it is, whatever else can't be read meanwhile.
+func TestTheListWhileTheConnectionIsLost(t *testing.T) {
+	w := newWorld(t, map[string]string{"states": states})
+	b := startBrowser(t)
+	p := b.tab()
+	p.do("Page.addScriptToEvaluateOnNewDocument", object{"source": `{
+		window.away = 0; // how often the stream was asked for in vain since it was lost
+		window.held = [];
+		const begun = new Promise((go) => { window.begin = go; });
+		const real = window.fetch;
+		window.fetch = async (path, more) => {
+			if (path === "/v1/events") {
+				await begun;
+				return real(path, more).catch((error) => { window.away++; throw error; });
+			}
+			if (!String(path).startsWith("/v1/sessions?")) return real(path, more);
+			// The second reading, when the stream has begun, is held back, and fails when the stream is lost.
+			const number = window.held.push(undefined);
+			if (number === 2) await new Promise((go) => { window.held[1] = go; });
+			return real(path, more);
+		};
+	}`}, nil)
+	w.enter(p)
+	p.see("#sessions-note", "No sessions yet.")
+	p.eval(`begin()`, nil)
+	p.until("the list is asked for again", `window.held.length === 2`)
+	address := w.address()
+	w.stopGateway()
+	p.see("#sessions-note", "The connection is lost")
+	p.eval(`{
+		const note = document.getElementById("sessions-note");
+		window.said = [];
+		new MutationObserver(() => window.said.push(note.textContent)).observe(note, {childList: true, characterData: true, subtree: true});
+		window.held[1]();
+	}`, nil)
+	p.until("both were tried again", `window.away >= 2 && window.held.length >= 4`)
+	var said []string
+	p.eval(`window.said`, &said)
+	if len(said) > 0 {
+		t.Errorf("it is also said %q", said)
+	}
+	w.startGateway(address)
+	w.elsewhere("a", "states", "hello")
 	p.see("#sessions", "hello")
 	p.until("nothing is wrong", `document.getElementById("sessions-note").hidden`)
 	b.noProblems(goneAway, stopping)

@@ -25,7 +25,8 @@ export class Roster {
   #next = new Map(); // by list: the cursor of the sessions that are not listed yet
   #changed;
   #asked; // aborts the reading of the list
-  trouble = "";
+  #lost = ""; // that there is no connection
+  #unread = ""; // why the list can't be read
   read = false; // whether the list was ever read
 
   /** changed is called after each change, with the session that changed, if it is one. */
@@ -52,14 +53,22 @@ export class Roster {
     return this.#sessions.get(id);
   }
 
+  /** What is wrong, if anything: without a connection nothing else matters. */
+  get trouble() {
+    return this.#lost || this.#unread;
+  }
+
   /** Keeps it up to date until the signal aborts. A refusal that stays one rejects. */
   follow(signal) {
     return new Promise((resolve, reject) => {
       const list = () => this.#list(signal).catch((error) => signal.aborted || reject(error));
       followAll({
         signal,
-        onBegin: list,
-        onConnection: (there) => this.#say(there ? "" : "The connection is lost. Trying again…"),
+        onBegin: () => {
+          this.#lost = ""; // unless it is said anew: that it is there again may have been missed
+          return list();
+        },
+        onConnection: (there) => this.#suffer(() => { this.#lost = there ? "" : "The connection is lost. Trying again…"; }),
         onEvent: (event) => (event.name === "watching" ? list() : this.#take(event)),
       }).then(resolve, reject);
     });
@@ -94,17 +103,18 @@ export class Roster {
     const reading = this.#asked = new AbortController(); // one at a time
     const signal = AbortSignal.any([all, reading.signal]);
     const late = this.#late = new Map();
-    const question = { signal, onTrouble: (error) => this.#say(error.message) };
+    const question = { signal, onTrouble: (error) => this.#suffer(() => { this.#unread = error.message; }) };
     const read = (query) => persist(() => ask(`/v1/sessions?${new URLSearchParams(query)}`, signal), question);
     try {
       const answers = { "": await read({ limit: page }) };
       if (answers[""].next) for (const kind in kinds) answers[kind] = await read(kinds[kind]);
+      signal.throwIfAborted(); // an answer may come in the same instant
       const known = this.#sessions;
       this.#sessions = new Map();
       this.#aside = new Set();
       this.#next = new Map();
       for (const [list, { sessions, next }] of Object.entries(answers)) {
-        this.#beside(list, sessions.map((session) => newest(known.get(session.id), session)));
+        this.#beside(list, sessions.map((session) => this.#advance(known.get(session.id), session)));
         this.#next.set(list, next);
       }
     } catch (error) {
@@ -114,7 +124,7 @@ export class Roster {
     this.#late = undefined;
     for (const [id, session] of late) session ? this.#put(session) : this.#drop(id);
     this.read = true;
-    this.trouble = "";
+    this.#unread = "";
     this.#changed();
   }
 
@@ -128,15 +138,22 @@ export class Roster {
     this.#changed(this.#sessions.get(id));
   }
 
-  /** A session moves to the front when it is set to work, not whenever it says something. */
   #put(session) {
     if (this.#deleted.has(session.id) || !session.model) return; // without a model it was refused when it was to be made
-    const before = this.#sessions.get(session.id);
-    const now = newest(before, session);
+    const now = this.#advance(this.#sessions.get(session.id), session);
     this.#aside.delete(now.id);
-    const begins = standing(now).busy && before && !standing(before).busy;
-    if (!this.#moved.has(now.id) || begins) this.#moved.set(now.id, now.last_activity ?? now.created ?? "");
     this.#sessions.set(now.id, now);
+  }
+
+  /**
+   * The newest summary of a session. The session moves to the front when it is set to work, not whenever it
+   * says something; it may be done already when that is heard of.
+   */
+  #advance(before, later) {
+    const now = newest(before, later);
+    const begins = before && !standing(before).busy && (standing(now).busy || now.tasks > before.tasks);
+    if (!this.#moved.has(now.id) || begins) this.#moved.set(now.id, now.last_activity ?? now.created ?? "");
+    return now;
   }
 
   #drop(id) {
@@ -144,9 +161,10 @@ export class Roster {
     this.#sessions.delete(id);
   }
 
-  #say(text) {
-    if (this.trouble === text) return;
-    this.trouble = text;
-    this.#changed();
+  /** Takes what is wrong, or no longer. */
+  #suffer(take) {
+    const before = this.trouble;
+    take();
+    if (this.trouble !== before) this.#changed();
   }
 }
