@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"testing"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -30,7 +29,7 @@ func TestCase_C15_TheFirstDecisionCounts(t *testing.T) {
 			outcomes[i], _, err = h.conn.SendAndWait(context.Background(), schemas.Command{
 				ID: fmt.Sprint("tab-", i), Type: schemas.CommandApprove, Session: ref,
 				Approve: &schemas.ApproveBody{ToolCallID: ask.ToolCallID, Decision: schemas.DecisionAllow, Hash: ask.Hash},
-			}, 20*time.Second)
+			}, testTime)
 			return err
 		})
 	}

@@ -64,7 +64,7 @@ func (h *house) engine(name string, options ...func(*Options)) *Engine {
 	h.t.Helper()
 	e := h.killable(name, options...)
 	h.t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), testTime)
 		defer cancel()
 		if err := e.Stop(ctx); err != nil {
 			h.t.Errorf("stop %s: %v", name, err)
@@ -76,7 +76,7 @@ func (h *house) engine(name string, options ...func(*Options)) *Engine {
 // send sends a command and returns its outcome.
 func (h *house) send(c schemas.Command) schemas.Outcome {
 	h.t.Helper()
-	o, _, err := h.conn.SendAndWait(context.Background(), c, 20*time.Second)
+	o, _, err := h.conn.SendAndWait(context.Background(), c, testTime)
 	if err != nil {
 		h.t.Fatalf("%s: %v", c.Type, err)
 	}
@@ -105,7 +105,7 @@ func (h *house) task(id, prompt string) {
 // guarantee on the way.
 func (h *house) follow(done func(schemas.Message) bool) []schemas.Message {
 	h.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), testTime)
 	defer cancel()
 	f, err := h.conn.Follow(ctx, ref, bus.FollowOptions{Beginning: true})
 	if err != nil {

@@ -20,7 +20,7 @@ func (h *house) witness() (wait func() []schemas.Message) {
 		problem  any
 	}
 	done := make(chan seen, 1)
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), testTime)
 	f, err := h.conn.Follow(ctx, ref, bus.FollowOptions{Beginning: true})
 	if err != nil {
 		h.t.Fatal(err)

@@ -412,7 +412,7 @@ func TestHandOverWithACommandInFlight(t *testing.T) {
 	var work sync.WaitGroup
 	defer work.Wait()
 	work.Go(func() {
-		o, _, err := h.conn.SendAndWait(context.Background(), taskCommand("again"), 20*time.Second)
+		o, _, err := h.conn.SendAndWait(context.Background(), taskCommand("again"), testTime)
 		if err != nil {
 			t.Error(err)
 		}
@@ -457,7 +457,7 @@ func TestReleaseAmongWakeUps(t *testing.T) {
 		senders.Go(func() {
 			for i := range 25 {
 				id := fmt.Sprintf("abort-%d-%d", sender, i)
-				o, _, err := h.conn.SendAndWait(context.Background(), schemas.Command{ID: id, Type: schemas.CommandAbort, Session: ref, Abort: &schemas.AbortBody{}}, 20*time.Second)
+				o, _, err := h.conn.SendAndWait(context.Background(), schemas.Command{ID: id, Type: schemas.CommandAbort, Session: ref, Abort: &schemas.AbortBody{}}, testTime)
 				if err != nil || o.Code != schemas.CodeNotRunning {
 					t.Errorf("%s: %+v, %v", id, o, err)
 				}

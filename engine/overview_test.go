@@ -24,7 +24,7 @@ func TestOverview(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, bustest.Single(t), map[string]string{"counted": modest})
 	h.engine("e1", func(o *Options) { o.Prices = Prices{"scripted/counted": {Input: schemas.Dollar}, "gone/x": {}} })
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), testTime)
 	defer cancel()
 	h.create("scripted/counted", schemas.ApproveAll)
 	other := schemas.SessionRef{Project: ref.Project, ID: "t"} // behind "s" also if all of it took less than a millisecond

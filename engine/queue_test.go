@@ -32,7 +32,7 @@ func (p *poster) post(n int) {
 		id := fmt.Sprintf("%s-%d-%d", p.name, n, try)
 		o, _, err := p.h.conn.SendAndWait(context.Background(), schemas.Command{
 			ID: id, Type: schemas.CommandTask, Session: ref, Task: &schemas.TaskBody{Prompt: id, WhenBusy: p.busy},
-		}, 20*time.Second)
+		}, testTime)
 		if err != nil {
 			p.h.t.Error(err)
 			return

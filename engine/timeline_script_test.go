@@ -177,7 +177,7 @@ func (s *stage) handOver(name string) {
 		return
 	}
 	delete(s.engines, name)
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), testTime)
 	defer cancel()
 	if err := e.Stop(ctx); err != nil {
 		s.t.Errorf("stop %s: %v", name, err)
@@ -215,7 +215,7 @@ func (s *stage) call(name string) (id string) {
 // await waits for a line that begins as the pattern does, and holds the parts behind each "...".
 func (s *stage) await(pattern string) {
 	s.t.Helper()
-	limit := time.After(20 * time.Second)
+	limit := time.After(testTime)
 	for {
 		at, changed, err := s.audience.look(s.cursor, func(line string) bool { return timelinetest.Matches(pattern, line) })
 		if at >= 0 {
@@ -242,7 +242,7 @@ func modelGate(name string) (model, gate string) {
 // reached waits until the model waits at a gate.
 func (s *stage) reached(gate string) {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), testTime)
 	defer cancel()
 	model, gate := modelGate(gate)
 	s.must(s.scripts[model].Reached(ctx, gate))

@@ -19,7 +19,7 @@ func (s *stage) tool(c timelinetest.Cue) {
 	case "is cancelled":
 		select {
 		case <-call.cancel:
-		case <-time.After(20 * time.Second):
+		case <-time.After(testTime):
 			s.fail("the call is not cancelled")
 		}
 	case "ends late":

@@ -120,7 +120,7 @@ func (r *hand) control(c bus.Control) error {
 // call waits for the call with these arguments to start.
 func (r *hand) call(arguments string) *handCall {
 	r.t.Helper()
-	limit := time.After(20 * time.Second)
+	limit := time.After(testTime)
 	for {
 		r.mu.Lock()
 		c, changed := r.calls[arguments], r.changed

@@ -83,7 +83,7 @@ func (h *house) eventually(what string, ok func() bool) {
 	h.t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	limit := time.After(20 * time.Second)
+	limit := time.After(testTime)
 	for !ok() {
 		select {
 		case <-tick.C:

@@ -187,7 +187,7 @@ func (g *grip) wait() {
 	g.w.t.Helper()
 	select {
 	case <-g.first:
-	case <-time.After(20 * time.Second):
+	case <-time.After(testTime):
 		g.w.t.Fatalf("nothing is said on %s %q", g.subject, g.parts)
 	}
 }
@@ -224,7 +224,7 @@ func (w *wire) cut() {
 func (h *house) wired(name string, options ...func(*Options)) (*Engine, *wire) {
 	h.t.Helper()
 	w := newWire(h.t, h.broker.Nodes[0].URL())
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), testTime)
 	defer cancel()
 	c, err := bus.Connect(ctx, bus.Options{URL: "nats://" + w.l.Addr().String()})
 	if err != nil {
@@ -243,7 +243,7 @@ func crash(e *Engine, w *wire) {
 // stops has an engine that was not killed end with the test.
 func (h *house) stops(e *Engine) {
 	h.t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), testTime)
 		defer cancel()
 		if err := e.Stop(ctx); err != nil {
 			h.t.Errorf("stop %s: %v", e.instance, err)

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"braid/bus"
 	"braid/bus/bustest"
@@ -57,7 +56,7 @@ func (h *house) shell(session, id, command string) (output string, bound *schema
 	if o := h.send(schemas.Command{ID: session + "-" + id, Type: schemas.CommandTask, Session: ref, Task: &schemas.TaskBody{Prompt: "$ " + command}}); o.Code != schemas.CodeApplied {
 		h.t.Fatalf("task: %+v", o)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 40*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), testTime)
 	defer cancel()
 	f, err := h.conn.Follow(ctx, ref, bus.FollowOptions{Beginning: true})
 	if err != nil {

@@ -246,10 +246,10 @@ func (b *Broker) Connect(t testing.TB, o bus.Options, node ...int) *bus.Conn {
 		o.Topology = b.topology
 	}
 	if o.ConnectWait == 0 {
-		o.ConnectWait = 30 * time.Second
+		o.ConnectWait = 2 * time.Minute
 	}
 	o.Log = zerolog.Nop()
-	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
 	c, err := bus.Connect(ctx, o)
 	if err != nil {
