@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -108,15 +109,24 @@ func deleteSession(ctx context.Context, s *client.Session, force bool) error {
 	return nil
 }
 
-// awaitGone returns when a session is no more.
+// lookAgain is how long to wait before another look at what is to change, at first and at most.
+const lookAgain, lookAgainAtMost = 20 * time.Millisecond, time.Second
+
+// awaitGone returns when a session is no more for anybody who asks. It is asked for, not followed: a stream
+// ends with the session's last word, and what is recorded is removed after that.
 func awaitGone(ctx context.Context, s *client.Session) error {
-	for _, err := range s.Stream(ctx, client.WatchOptions{}) {
-		if client.IsCode(err, schemas.CodeDeleted) || client.IsCode(err, schemas.CodeUnknownSession) {
+	for wait := lookAgain; ; wait = min(2*wait, lookAgainAtMost) {
+		_, err := s.Info(ctx)
+		switch {
+		case client.IsCode(err, schemas.CodeDeleted) || client.IsCode(err, schemas.CodeUnknownSession):
 			return nil
-		}
-		if err != nil {
+		case err != nil:
 			return err
 		}
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
-	return ctx.Err()
 }

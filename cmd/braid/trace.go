@@ -58,12 +58,14 @@ func (s *traceSource) register(cmd *cobra.Command) {
 
 // export writes a session's trace, JSON Lines.
 func (s *traceSource) export(cmd *cobra.Command, id string, w io.Writer) (err error) {
-	dir, err := s.stack.DataDir()
-	if err != nil {
-		return err
-	}
-	if _, err := os.Stat(filepath.Join(dir, brokerDir)); s.server.url == "" && errors.Is(err, fs.ErrNotExist) {
-		return exportAlone(cmd.Context(), dir, schemas.SessionRef{Project: s.stack.project, ID: id}, w)
+	if s.server.url == "" {
+		dir, err := s.stack.DataDir()
+		if err != nil {
+			return err
+		}
+		if _, err := os.Stat(filepath.Join(dir, brokerDir)); errors.Is(err, fs.ErrNotExist) {
+			return exportAlone(cmd.Context(), dir, schemas.SessionRef{Project: s.stack.project, ID: id}, w)
+		}
 	}
 	c, leave, err := s.reach(cmd.Context(), cmd.ErrOrStderr())
 	if err != nil {
@@ -76,7 +78,11 @@ func (s *traceSource) export(cmd *cobra.Command, id string, w io.Writer) (err er
 // exportAlone writes a session of a trace that is all there is: without the broker that it was recorded
 // from, a trace can't be brought up to date, and is read as it is.
 func exportAlone(ctx context.Context, dir string, ref schemas.SessionRef, w io.Writer) (err error) {
-	store, err := trace.Open(filepath.Join(dir, traceDir), trace.Options{Logger: zerolog.Nop()})
+	dir = filepath.Join(dir, traceDir)
+	if _, err := os.Stat(dir); err != nil { // looking makes none
+		return fmt.Errorf("there is no trace: %w", err)
+	}
+	store, err := trace.Open(dir, trace.Options{Logger: zerolog.Nop()})
 	if err != nil {
 		return err
 	}
