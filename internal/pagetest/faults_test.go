@@ -36,7 +36,7 @@ func TestASessionThatIsGoneIsNotAskedForAgain(t *testing.T) {
 	p.see(".task .ending", "Completed")
 	address := w.address()
 	w.stopGateway()
-	p.see(".banner", "The connection is lost")
+	p.see(".banner", "Connection lost")
 	w.startGateway("127.0.0.1:0")
 	w.must("DELETE", "/v1/sessions/s", "")
 	ticker := time.NewTicker(20 * time.Millisecond)
@@ -71,7 +71,7 @@ func TestATokenThatIsRefusedLater(t *testing.T) {
 	w.stopGateway()
 	w.token = "another-token-for-tests"
 	w.startGateway(address)
-	p.see("form", "The gateway refuses the token.")
+	p.see("form", "The gateway refused this token.")
 	p.state("33-refused")
 	before := p.asked("GET")
 	p.until("the focus is in the field", `document.activeElement.id === "token"`)

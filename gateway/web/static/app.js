@@ -57,7 +57,7 @@ function welcome() {
     el("p", { class: "choose" }, "Choose a session, or start a new one."),
     el("div", { class: "welcome" },
       el("h2", {}, "Start a session"),
-      el("p", {}, "A session is a conversation with a model that may use tools. It keeps its history, works on when this page is closed, and asks you before it changes anything."),
+      el("p", {}, "A session is a conversation with a model that may use tools. It keeps its history, continues when this page is closed, and asks you before it changes anything."),
       el("a", { class: "button primary", href: "#/new" }, "New session")));
 }
 
@@ -73,7 +73,7 @@ function askToken() {
   };
   place("token", el("form", { class: "sheet", onsubmit: submit },
     el("h2", {}, "Token"),
-    el("p", {}, token() ? "The gateway refuses the token." : "The gateway was started with a token; braid dev prints it as part of the address."),
+    el("p", {}, token() ? "The gateway refused this token." : "Enter the gateway's token. If you run braid dev, it is part of the URL that was printed."),
     el("div", { class: "field" }, el("label", { for: "token" }, "Token"), input),
     el("div", { class: "row" }, el("button", { type: "submit", class: "primary" }, "Continue"))));
   input.focus();

@@ -17,11 +17,11 @@ export class Composer {
   #id;
   #changed;
   #prompt = el("textarea", { id: "say", rows: "1", "aria-label": "Prompt", placeholder: "Message", enterkeyhint: "send" });
-  #busy = el("select", { "aria-label": "While a task runs", class: "small" }, el("option", { value: "steer" }, "Joins the task"), el("option", { value: "queue" }, "Waits its turn"));
+  #busy = el("select", { "aria-label": "If a task is running", class: "small" }, el("option", { value: "steer" }, "Add to this task"), el("option", { value: "queue" }, "Run afterwards"));
   #send = el("button", { type: "submit", class: "primary" }, "Send");
   #stop = el("button", { type: "button", class: "stop", hidden: true }, "Stop");
   #question = el("section", { class: "question", "aria-label": "A decision is needed", hidden: true });
-  #queue = el("ul", { class: "queue", "aria-label": "Waiting prompts", hidden: true });
+  #queue = el("ul", { class: "queue", "aria-label": "Queued prompts", hidden: true });
   #asked = "";
   #waits = "";
 
@@ -60,12 +60,12 @@ export class Composer {
     this.#waits = waits;
     const focused = this.#queue.contains(document.activeElement);
     this.#queue.replaceChildren(...queue.map(({ task_id, prompt, steers }) => {
-      const back = el("button", { type: "button", class: "quiet" }, "Take back");
+      const back = el("button", { type: "button", class: "quiet" }, "Remove");
       back.addEventListener("click", () => act(back, async () => {
         await tell("DELETE", sessionPath(this.#id, `/tasks/${encodeURIComponent(task_id)}`));
         this.#changed();
       }));
-      return el("li", {}, el("span", { class: "state" }, steers ? "Joins soon" : "Waits"), el("span", { class: "words" }, headline(prompt)), back);
+      return el("li", {}, el("span", { class: "state" }, steers ? "Will be added" : "Queued"), el("span", { class: "words" }, headline(prompt)), back);
     }));
     this.#queue.hidden = queue.length === 0;
     if (focused) (this.#queue.querySelector("button") ?? this.#prompt).focus();

@@ -30,12 +30,12 @@ export class Details {
       ["Session", this.#id],
       ["Agent", session.agent],
       ["Model", session.model],
-      ["Goes on with", session.active_model ?? session.fallback_models?.join(", ")],
+      ["Fallback", session.active_model ?? session.fallback_models?.join(", ")],
       ["Tool calls", modes[session.approval_mode]],
-      ["Begun", session.created && `${new Date(session.created).toLocaleString()} (${ago(session.created)})`],
-      ["Tasks ended", `${session.tasks}, in ${session.turns} ${session.turns === 1 ? "turn" : "turns"}`],
-      ["Used", [tokens(session.total_tokens), dollars(session.total_cost_usd)].filter(Boolean).join(" · ")],
-      ["A task may use", [limits.max_tokens_task && tokens(limits.max_tokens_task), dollars(limits.max_cost_task)].filter(Boolean).join(" · ")],
+      ["Created", session.created && `${new Date(session.created).toLocaleString()} (${ago(session.created)})`],
+      ["Tasks", `${session.tasks}, in ${session.turns} ${session.turns === 1 ? "turn" : "turns"}`],
+      ["Usage", [tokens(session.total_tokens), dollars(session.total_cost_usd)].filter(Boolean).join(" · ")],
+      ["Task budget", [limits.max_tokens_task && tokens(limits.max_tokens_task), dollars(limits.max_cost_task_usd)].filter(Boolean).join(" · ")],
     ].filter(([, value]) => value).flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, value)]));
   }
 
@@ -57,7 +57,7 @@ export class Details {
   #ask() {
     const { busy } = standing(this.#session ?? {});
     const remove = el("button", { type: "button", class: "danger" }, "Delete");
-    const keep = el("button", { type: "button", onclick: () => { this.#settle(); this.#remove.focus(); } }, "Keep");
+    const keep = el("button", { type: "button", onclick: () => { this.#settle(); this.#remove.focus(); } }, "Cancel");
     remove.addEventListener("click", () => act(remove, async () => {
       await tell("DELETE", `${sessionPath(this.#id)}${busy ? "?force=true" : ""}`);
       this.close();

@@ -68,7 +68,7 @@ export class Roster {
           this.#lost = ""; // unless it is said anew: that it is there again may have been missed
           return list();
         },
-        onConnection: (there) => this.#suffer(() => { this.#lost = there ? "" : "The connection is lost. Trying again…"; }),
+        onConnection: (there) => this.#suffer(() => { this.#lost = there ? "" : "Connection lost. Reconnecting…"; }),
         onEvent: (event) => (event.name === "watching" ? list() : this.#take(event)),
       }).then(resolve, reject);
     });

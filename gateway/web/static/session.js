@@ -61,7 +61,7 @@ export class Session {
       await whileSeen(signal, (seen) => this.#live(seen));
     } catch (error) {
       if (signal.aborted) return;
-      if (error.status === 404) this.#gone(error.code === "deleted" ? "The session is deleted." : `There is no session ${this.#id}.`);
+      if (error.status === 404) this.#gone(error.code === "deleted" ? "This session was deleted." : `There is no session ${this.#id}.`);
       else this.#gone(`${error.message} Nothing more is shown.`);
     }
   }
@@ -112,7 +112,7 @@ export class Session {
         signal: AbortSignal.any([signal, this.#stale.signal]),
         last: () => this.#transcript.last,
         onEvent: (event) => this.#take(event),
-        onConnection: (there) => this.#say(there ? "" : "The connection is lost. Trying again…"),
+        onConnection: (there) => this.#say(there ? "" : "Connection lost. Reconnecting…"),
       });
       if (!this.#transcript) await backOff(this.#resyncs++, signal);
     }
@@ -137,7 +137,7 @@ export class Session {
       this.#transcript = undefined;
       return this.#stale.abort();
     }
-    if (event.name === "session_deleted") return this.#gone("The session is deleted.", "deleted");
+    if (event.name === "session_deleted") return this.#gone("This session was deleted.", "deleted");
     const data = JSON.parse(event.data);
     if (event.name === "task_state") {
       if (compareCursors(data.cursor, this.#transcript.last) < 0) return;
@@ -172,7 +172,7 @@ export class Session {
   #noteworthy(p) {
     if (p.type === "approval_request") announce(`A decision is needed: ${p.name}`);
     if (p.type === "text" && p.role === "assistant") announce(headline(p.text, 400));
-    if (p.type === "task_end") announce(p.status === "completed" ? "The task is completed" : `The task ended: ${p.status}`);
+    if (p.type === "task_end") announce(p.status === "completed" ? "Task completed" : `Task ended: ${p.status}`);
     if (["task_end", "request_end", "tool_call_output"].includes(p.type)) this.#waterfall.refresh();
   }
 

@@ -79,7 +79,7 @@ export class Sessions {
     const known = this.#roster.read;
     document.body.classList.toggle("first", known && all.length === 0);
     this.#older.hidden = !this.#roster.more(this.#only);
-    this.#say(this.#roster.trouble || (shown.length > 0 || !known ? "" : all.length === 0 ? "No sessions yet." : "None of the listed sessions."));
+    this.#say(this.#roster.trouble || (shown.length > 0 || !known ? "" : all.length === 0 ? "No sessions yet." : "No matching sessions."));
   }
 
   /** Puts rows in order; those that are in place already are left alone. */

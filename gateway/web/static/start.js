@@ -18,7 +18,7 @@ export function newSession(go) {
   const prompt = el("textarea", { id: "prompt", rows: "6", required: true });
   const start = el("button", { type: "submit", class: "primary" }, "Start");
   const hint = el("p", { class: "hint", id: "runner-hint" });
-  const named = field("Name of the model", model);
+  const named = field("Model name", model);
   runner.setAttribute("aria-describedby", hint.id);
   const agents = new Map();
 
@@ -26,10 +26,10 @@ export function newSession(go) {
     const agent = agents.get(runner.value);
     named.hidden = runner.value !== other;
     model.required = !named.hidden;
-    hint.textContent = agent ? `Runs on ${agent.model}.` : runner.value === "model:shell/demo" ? "Runs each line that begins with a dollar sign." : "";
+    hint.textContent = agent ? `Uses ${agent.model}.` : runner.value === "model:shell/demo" ? "Runs each line that begins with a dollar sign as a command." : "";
     hint.hidden = hint.textContent === "";
     const kept = mode.value || remembered.mode;
-    mode.replaceChildren(...[agent && ["", "As the agent says"], ...Object.entries(modes)].filter(Boolean).map(([value, text]) => el("option", { value }, text)));
+    mode.replaceChildren(...[agent && ["", "The agent's setting"], ...Object.entries(modes)].filter(Boolean).map(([value, text]) => el("option", { value }, text)));
     mode.value = agent ? "" : kept;
   };
   runner.addEventListener("change", () => { choose(); if (!named.hidden) model.focus(); });

@@ -80,7 +80,7 @@ export const failures = ["failed", "timeout", "malformed", "auth"];
  * says how its last task ended, if that was not well.
  */
 export function standing({ state, task_status: status }) {
-  if (state === "waiting") return { kind: "waiting", words: "Waits for you", busy: true };
+  if (state === "waiting") return { kind: "waiting", words: "Waiting for you", busy: true };
   if (state === "running") return { kind: "running", words: "Running", busy: true };
   if (state === "deleted") return { kind: "deleted", words: "Deleted", busy: false };
   if (failures.includes(status)) return { kind: "failed", words: "Failed", busy: false };

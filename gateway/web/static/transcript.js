@@ -192,7 +192,7 @@ export class Transcript {
       case "budget_exceeded":
         return void this.#add({ kind: "note", tone: "warn", text: `The budget is used up: ${p.used} of ${p.limit} ${p.unit}` }, at);
       case "owner_changed":
-        return void this.#add({ kind: "note", tone: "quiet", text: "Another engine went on with the session" }, at);
+        return void this.#add({ kind: "note", tone: "quiet", text: "Another engine took over the session" }, at);
       case "session_changed":
         if (p.approval_mode) this.mode = p.approval_mode;
         return void this.#add({ kind: "note", tone: "quiet", text: "", mode: p.approval_mode }, at);

@@ -88,7 +88,7 @@ const makers = { task, prompt, request, text, thinking, call, note };
 const endings = {
   completed: "Completed", aborted: "Aborted", failed: "Failed", timeout: "Timed out", malformed: "Failed", auth: "The provider refused the key",
 };
-const causes = { max_turns: "Out of turns", loop: "Ended: the model repeats itself", budget: "Ended: the budget is used up" };
+const causes = { max_turns: "Turn limit reached", loop: "Stopped: the model was repeating itself", budget: "Budget used up" };
 
 function task(task, on) {
   const body = el("div", { class: "parts" });
@@ -136,7 +136,7 @@ function request(part, on) {
   const node = el("div", { class: "request" }, body, meta);
   const words = el("span", {});
   const next = el("span", { class: "next" });
-  const retry = el("button", { type: "button", class: "quiet", onclick: (e) => on.retryNow(e.currentTarget) }, "Try now");
+  const retry = el("button", { type: "button", class: "quiet", onclick: (e) => on.retryNow(e.currentTarget) }, "Retry now");
   let fold;
   let ticking = 0;
   const count = () => {
@@ -149,7 +149,7 @@ function request(part, on) {
       node.dataset.status = part.status || "running";
       const failed = part.status && part.status !== "completed" && part.status !== "aborted";
       if (failed && !fold) {
-        const what = el("details", { class: "attempt", hidden: part.parts.length === 0 }, el("summary", {}, "What it had said"), body);
+        const what = el("details", { class: "attempt", hidden: part.parts.length === 0 }, el("summary", {}, "Output of this attempt"), body);
         fold = el("div", { class: "failure" }, el("p", {}, words, next), retry, what);
         node.prepend(fold);
       }
@@ -177,7 +177,7 @@ function until(part, now) {
 }
 
 function failure(part) {
-  const next = part.fallback ? ` Going on with ${part.fallback}.` : "";
+  const next = part.fallback ? ` Continuing with ${part.fallback}.` : "";
   return `Attempt ${part.attempt} ${part.status === "timeout" ? "timed out" : "failed"}${part.error ? `: ${part.error.replace(/\.$/, "")}` : ""}.${next}`;
 }
 
@@ -228,10 +228,10 @@ export function callState(call) {
     if (call.decision === "forbidden") return ["denied", call.rule ? `Forbidden by ${call.rule}` : "Forbidden"];
     return { completed: ["done", "Done"], aborted: ["failed", "Aborted"], timeout: ["failed", "Timed out"] }[call.status] ?? ["failed", "Failed"];
   }
-  if (call.open) return ["writing", "Being written"];
+  if (call.open) return ["writing", "Writing"];
   if (call.decision) return ["running", "Running"];
-  if (call.parent?.ended && call.parent.status !== "completed") return ["failed", "Withdrawn"];
-  return call.asked ? ["waiting", "Waits for you"] : ["writing", ""];
+  if (call.parent?.ended && call.parent.status !== "completed") return ["failed", "Not run"];
+  return call.asked ? ["waiting", "Waiting for you"] : ["writing", ""];
 }
 
 function call(part) {

@@ -20,7 +20,7 @@ export function bars(task, now) {
     for (const call of request.parts.filter((part) => part.kind === "call")) found.push(...callBars(call, task, now));
     const next = requests[i + 1];
     if (request.retryIn > 1 && request.ended) {
-      found.push({ kind: "wait", label: "Wait before the next attempt", from: request.ended, to: next?.begun ?? task.ended ?? now, note: "" });
+      found.push({ kind: "wait", label: "Wait before next attempt", from: request.ended, to: next?.begun ?? task.ended ?? now, note: "" });
     }
   });
   return found;
@@ -30,7 +30,7 @@ function callBars(call, task, now) {
   const what = headline(`${call.name} ${readableArguments(call.arguments)}`, 60);
   const end = call.ended ?? task.ended ?? now;
   const found = [];
-  if (call.asked) found.push({ kind: "wait", label: "Wait for a decision", from: call.asked, to: call.decided ?? end, note: call.decision });
+  if (call.asked) found.push({ kind: "wait", label: "Waiting for a decision", from: call.asked, to: call.decided ?? end, note: call.decision });
   if (call.decision === "allow") {
     found.push({ kind: call.status && call.status !== "completed" ? "failed" : "tool", label: what, from: call.decided, to: end, note: call.status === "completed" ? "" : call.status });
   } else if (!call.asked) found.push({ kind: "failed", label: what, from: call.begun, to: end, note: call.decision });
@@ -53,7 +53,7 @@ export class Waterfall {
     this.node = el("dialog", { class: "waterfall", "aria-label": "Timeline" },
       el("header", { class: "row" }, this.#title, el("span", { class: "gap" }), close), this.#sum,
       el("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "Timeline" },
-        el("table", {}, el("thead", {}, el("tr", {}, ...["What", "Begins", "Takes", ""].map((head) => el("th", { scope: "col" }, head)))), this.#rows)));
+        el("table", {}, el("thead", {}, el("tr", {}, ...["Step", "Start", "Duration", ""].map((head) => el("th", { scope: "col" }, head)))), this.#rows)));
   }
 
   /** Shows the task of that number. */
@@ -99,7 +99,7 @@ export class Waterfall {
     const from = task.begun;
     const span = Math.max(1, now - from);
     const sum = (kind) => duration(all.filter((bar) => bar.kind === kind).reduce((ms, bar) => ms + bar.to - bar.from, 0));
-    setText(this.#sum, `${task.ended ? "Took" : "Runs for"} ${duration(now - from)}: models ${sum("model")}, tools ${sum("tool")}, waits ${sum("wait")}`);
+    setText(this.#sum, `${task.ended ? "Took" : "Running for"} ${duration(now - from)}: models ${sum("model")}, tools ${sum("tool")}, waits ${sum("wait")}`);
     this.#rows.replaceChildren(...all.map((bar) => this.#row(bar, from, span)));
   }
 
