@@ -99,7 +99,7 @@ func TestStartingASession(t *testing.T) {
 	w.enter(p)
 	p.click("#new", "New session")
 	p.until("the agent is offered first", `document.getElementById("runner").value === "agent:careful"`)
-	p.see(".hint", "Runs on scripted/states.")
+	p.see(".hint", "Uses scripted/states.")
 	p.until("its mode is its own", `document.getElementById("mode").selectedOptions[0].textContent === "The agent's setting"`)
 	p.state("44-agent")
 	p.choose("#runner", "other")

@@ -27,7 +27,7 @@ func TestTheListFollowsAllSessions(t *testing.T) {
 	w.elsewhere("waits", "tour", "What time is it?")
 	p.see(`#sessions [data-state="waiting"] .state`, "Waiting for you")
 	p.until("the tab says that one waits", `document.title === "(1) Braid"`)
-	p.until("it is read out", `document.getElementById("status").textContent === "What time is it? waits for you"`)
+	p.until("it is read out", `document.getElementById("status").textContent === "What time is it? is waiting for you"`)
 	p.state("21-list")
 
 	p.click(".chip", "Waiting")

@@ -111,7 +111,7 @@ export class Sessions {
       counts.set(kind, (counts.get(kind) ?? 0) + 1);
       if (kind !== "waiting") continue;
       waiting.add(session.id);
-      if (!this.#waiting.has(session.id) && session.id !== this.#current) announce(`${session.title || session.id} waits for you`);
+      if (!this.#waiting.has(session.id) && session.id !== this.#current) announce(`${session.title || session.id} is waiting for you`);
     }
     this.#waiting = waiting;
     this.#filters.hidden = counts.size === 0;
@@ -127,7 +127,7 @@ export class Sessions {
     for (const badge of document.querySelectorAll(".back .badge")) {
       setText(badge, others > 0 ? String(others) : "");
       badge.hidden = others === 0;
-      badge.title = others === 1 ? "1 other session waits for you" : `${others} other sessions wait for you`;
+      badge.title = others === 1 ? "1 other session is waiting for you" : `${others} other sessions are waiting for you`;
     }
   }
 
