@@ -100,7 +100,7 @@ func newResult(e schemas.TurnEvent) (Result, bool) {
 
 var (
 	// ErrWithdrawn says that a prompt was taken back before anything came of it.
-	ErrWithdrawn = errors.New("the task was taken back before it began")
+	ErrWithdrawn = errors.New("the task was withdrawn before it began")
 	// ErrLost says that the stream was made anew, and does not tell what became of the task.
 	ErrLost = errors.New("the broker lost the stream in which the task ran")
 )

@@ -177,7 +177,7 @@ func toolsCommand() *cobra.Command {
 		return ownTools(tools)
 	}, func(cmd *cobra.Command, found client.ToolList) error {
 		for _, x := range found.Conflicts {
-			fmt.Fprintf(cmd.ErrOrStderr(), "%s is defined differently by %s, whose definition counts, and %s\n", x.Tool, x.Used, x.Ignored)
+			fmt.Fprintf(cmd.ErrOrStderr(), "%s is defined differently by %s, whose definition is used, and by %s\n", x.Tool, x.Used, x.Ignored)
 		}
 		for _, t := range found.Tools {
 			t = t.WithDefaults()

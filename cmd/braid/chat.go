@@ -120,7 +120,7 @@ func (t *talk) end(err error) error {
 		return err
 	}
 	if t.keyboard.interactive() {
-		t.note("session %s stays; go on with: braid chat --session %s", t.session.ID(), t.session.ID())
+		t.note("session %s is kept; continue with: braid chat --session %s", t.session.ID(), t.session.ID())
 		return nil
 	}
 	if t.failed > 0 {
@@ -199,7 +199,7 @@ func (t *talk) prompt(ctx context.Context, text string) error {
 	w := newWork(t)
 	w.add(task.ID, task)
 	if task.Taken == schemas.TakenQueued {
-		t.note("the session is busy; task %s waits", task.ID)
+		t.note("the session is busy; task %s is queued", task.ID)
 	}
 	return w.follow(ctx, task.Cursor)
 }

@@ -35,7 +35,7 @@ func TestChatInterrupts(t *testing.T) {
 	s.see("Ctrl-C again leaves")
 	s.see("> ")
 	s.hit(ctrlC)
-	s.see("go on with: braid chat --session ")
+	s.see("continue with: braid chat --session ")
 	s.ends(0)
 	if strings.Contains(s.shown(), "\x1b[3") {
 		t.Error("there are colours, which NO_COLOR forbids")
@@ -68,7 +68,7 @@ func TestChatAsks(t *testing.T) {
 	s.see("unasked: exit code 0")
 	s.see("> ")
 	s.hit(ctrlD)
-	s.see("stays; go on with")
+	s.see("is kept; continue with")
 	s.ends(0)
 }
 
@@ -87,7 +87,7 @@ func TestChatResumes(t *testing.T) {
 	s.hit("$ echo first; sleep 2" + enter)
 	s.see("first\r\n")
 	s.hit("$ echo joined" + enter)
-	s.see("a prompt that waited: ")
+	s.see("a queued prompt: ")
 	s.see("joined: exit code 0")
 	s.see("> ")
 	s.hit("/quit" + enter)
@@ -138,7 +138,7 @@ func TestChatIsNotAlone(t *testing.T) {
 	s.see("the session is busy; task ")
 	s.see(`{"command":"echo theirs"} ? [y/n] `)
 	s.hit(ctrlC)
-	s.see("a prompt that waited: withdrawn")
+	s.see("a queued prompt: withdrawn")
 	s.see("> ")
 	b.await("theirs still waits", func(s shown) bool { return len(s.Pending) == 1 && len(s.Queue) == 0 })
 	s.hit("$ echo mine after all" + enter)

@@ -77,7 +77,7 @@ func TestDecideFromOutside(t *testing.T) {
 // callOf is the call that a session shows as waiting.
 func callOf(t *testing.T, shown string) string {
 	t.Helper()
-	_, rest, found := strings.Cut(shown, "waits for you")
+	_, rest, found := strings.Cut(shown, "waiting for you")
 	call, arguments, _ := strings.Cut(strings.TrimSpace(rest), ": ")
 	if !found || !strings.HasPrefix(arguments, `exec_command {"command":"echo one"}`) {
 		t.Fatalf("no call waits:\n%s", shown)

@@ -136,7 +136,7 @@ func TestRunsThatWait(t *testing.T) {
 	defer waiting.Wait()
 	waiting.Go(func() {
 		code, stdout, stderr := braid(t, "run", "--server", b.url, "--session", "s", "--when-busy", "queue", "just words")
-		if code != cli.ExitOK || strings.Contains(stdout, "one") || strings.Contains(stderr, "denied") || !strings.Contains(stderr, "waits") {
+		if code != cli.ExitOK || strings.Contains(stdout, "one") || strings.Contains(stderr, "denied") || !strings.Contains(stderr, "is queued") {
 			t.Errorf("run: %d\n%s%s", code, stdout, stderr)
 		}
 	})

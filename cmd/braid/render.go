@@ -60,7 +60,7 @@ func (r *renderer) message(m schemas.Message) error {
 			r.line(yellow, "! the request ended: %s %s", p.Status, p.ErrorMessage)
 		}
 		if p.FallbackModel != "" {
-			r.line(yellow, "! %s goes on", p.FallbackModel)
+			r.line(yellow, "! continuing with %s", p.FallbackModel)
 		}
 	default:
 		if said := notice(m.Payload); said != "" {
@@ -74,15 +74,15 @@ func (r *renderer) message(m schemas.Message) error {
 func notice(payload schemas.Payload) string {
 	switch p := payload.(type) {
 	case *schemas.BudgetExceeded:
-		return fmt.Sprintf("over budget: %s are used", p.Amounts())
+		return fmt.Sprintf("over budget: %s used", p.Amounts())
 	case *schemas.LoopDetected:
-		return fmt.Sprintf("the model repeats itself (%d times): %s", p.Repetitions, p.Detail)
+		return fmt.Sprintf("the model is repeating itself (%d times): %s", p.Repetitions, p.Detail)
 	case *schemas.OwnerChanged:
 		return fmt.Sprintf("another engine took over (%s)", p.Cause)
 	case *schemas.SessionChanged:
 		return fmt.Sprintf("approval mode: %s", p.ApprovalMode)
 	case *schemas.TaskDequeued:
-		return fmt.Sprintf("a prompt that waited: %s", p.Cause)
+		return fmt.Sprintf("a queued prompt: %s", p.Cause)
 	case *schemas.SessionImported:
 		return fmt.Sprintf("an imported trace of %d messages", p.Messages)
 	case *schemas.Abort:

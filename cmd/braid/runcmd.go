@@ -304,7 +304,7 @@ func (r *promptRun) decide(ctx context.Context, p bus.PendingApproval) error {
 			answer = r.session.Approve
 		}
 	} else {
-		fmt.Fprintf(r.console.err, "denied, since nobody can be asked: %s %s (see --approve)\n", p.Name, escapeControls(p.Arguments, ""))
+		fmt.Fprintf(r.console.err, "denied, because nobody can be asked: %s %s (see --approve)\n", p.Name, escapeControls(p.Arguments, ""))
 	}
 	err := answer(ctx, p.ToolCallID, p.Hash)
 	if client.IsCode(err, schemas.CodeNotPending) {

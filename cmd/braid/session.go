@@ -92,7 +92,7 @@ func (o *sessionOptions) checkSession() error {
 	}
 	// Who types --approve deny-all must not be served a session that allows all.
 	if flag := o.idle(); flag != "" {
-		return cli.Usage("--%s is for a new session; --session goes on with one that has its own", flag)
+		return cli.Usage("--%s can't be combined with --session: it is for new sessions, and this one keeps its settings", flag)
 	}
 	return nil
 }
@@ -144,7 +144,7 @@ func (o *sessionOptions) handle(ctx context.Context, c *client.Client, errOut io
 // awaitTurn waits until the task, which waits for others of its session, begins, and returns where.
 // What the others do is neither shown nor decided on.
 func (r *promptRun) awaitTurn(ctx context.Context) (cursor string, err error) {
-	fmt.Fprintf(r.console.err, "the session is busy; task %s waits\n", r.task.ID)
+	fmt.Fprintf(r.console.err, "the session is busy; task %s is queued\n", r.task.ID)
 	if cursor, err = r.task.Begin(ctx); err != nil {
 		return "", fmt.Errorf("wait for the task's turn: %w", err)
 	}

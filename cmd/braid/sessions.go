@@ -198,10 +198,10 @@ func showSession(w io.Writer, info client.Info) error {
 	f.fact("last task", lastTask(info))
 	f.fact("used", usage(info))
 	for _, p := range info.Pending {
-		f.fact("waits for you", p.ToolCallID+": "+p.Name+" "+p.Arguments)
+		f.fact("waiting for you", p.ToolCallID+": "+p.Name+" "+p.Arguments)
 	}
 	for _, q := range info.Queue {
-		f.fact("waits its turn", q.TaskID+": "+shorten(q.Prompt, 80))
+		f.fact("queued", q.TaskID+": "+shorten(q.Prompt, 80))
 	}
 	return f.write(w)
 }

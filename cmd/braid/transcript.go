@@ -100,7 +100,7 @@ func (t *transcript) event(m schemas.Message) {
 	case *schemas.SessionMeta:
 		t.entry(m, "·", dim, fmt.Sprintf("session %s on %s/%s, %s", p.SessionID, p.Provider, p.ModelID, p.ApprovalMode))
 	case *schemas.ApprovalRequest:
-		t.entry(m, "?", yellow, t.names[p.ToolCallID]+" waits for a person"+because(p.Rule))
+		t.entry(m, "?", yellow, t.names[p.ToolCallID]+" is waiting for a person"+because(p.Rule))
 	case *schemas.RequestBegin:
 		t.request = m.Time()
 	case *schemas.RequestEnd:
@@ -134,7 +134,7 @@ func (t *transcript) requestEnd(m schemas.Message, p *schemas.RequestEnd) {
 		said += fmt.Sprintf("; again in %s", time.Duration(p.RetryInMS)*time.Millisecond)
 	}
 	if p.FallbackModel != "" {
-		said += "; " + p.FallbackModel + " goes on"
+		said += "; continuing with " + p.FallbackModel
 	}
 	t.entry(m, "·", as, said)
 }

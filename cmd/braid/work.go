@@ -244,7 +244,7 @@ func (w *work) question(ctx context.Context, p bus.PendingApproval) {
 		return
 	}
 	if !w.keyboard.interactive() {
-		w.note("denied, since nobody can be asked: %s %s (see --approve)", p.Name, escapeControls(p.Arguments, ""))
+		w.note("denied, because nobody can be asked: %s %s (see --approve)", p.Name, escapeControls(p.Arguments, ""))
 		w.decide(ctx, p, false)
 		return
 	}
