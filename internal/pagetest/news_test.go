@@ -123,7 +123,7 @@ func TestWorkThatNobodySaw(t *testing.T) {
 	// Nor is the page told of it while it has no gateway.
 	address := w.address()
 	w.stopGateway()
-	p.see("#sessions-note", "The connection is lost")
+	p.see("#sessions-note", "Connection lost")
 	w.startGateway("127.0.0.1:0")
 	w.must("POST", "/v1/sessions/newer/tasks?wait=60", `{"prompt":"hello again"}`)
 	w.stopGateway()
@@ -258,7 +258,7 @@ func TestTheListWhileTheConnectionIsLost(t *testing.T) {
 	p.until("the list is asked for again", `window.held.length === 2`)
 	address := w.address()
 	w.stopGateway()
-	p.see("#sessions-note", "The connection is lost")
+	p.see("#sessions-note", "Connection lost")
 	p.eval(`{
 		const note = document.getElementById("sessions-note");
 		window.said = [];
