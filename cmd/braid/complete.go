@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -33,6 +34,19 @@ func completeFlag(cmd *cobra.Command, flag string, c completer) {
 func words(choice ...string) completer {
 	return func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 		return choice, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// wordList completes the last of several words, with commas between them, to those that are not there yet.
+func wordList(choice ...string) completer {
+	return func(_ *cobra.Command, _ []string, typed string) (all []string, _ cobra.ShellCompDirective) {
+		before := typed[:strings.LastIndex(typed, ",")+1]
+		for _, word := range choice {
+			if !slices.Contains(strings.Split(before, ","), word) {
+				all = append(all, before+word)
+			}
+		}
+		return all, cobra.ShellCompDirectiveNoFileComp
 	}
 }
 

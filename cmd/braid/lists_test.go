@@ -128,6 +128,7 @@ func TestCompletion(t *testing.T) {
 		{"an agent of the server", []string{"chat", "--agent", ""}, "helper\tshell/demo\n"},
 		{"who decides", []string{"run", "--approve", ""}, "always-ask\nallow-all\n"},
 		{"a choice that is fixed", []string{"sessions", "--state", ""}, "idle\nrunning\nwaiting\n"},
+		{"another of several choices", []string{"sessions", "--task-status", "auth,failed,"}, "auth,failed,completed\nauth,failed,aborted\n"},
 	} {
 		if out := ok(t, append([]string{"__complete"}, test.args...)...); !strings.Contains(out, test.want) {
 			t.Errorf("%s: got %q, want %q", test.why, out, test.want)

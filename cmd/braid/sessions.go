@@ -61,7 +61,7 @@ func sessionsCommand() *cobra.Command {
 	list = newListing(flags, "ID", "STATE", "MODEL", "AGENT", "TASKS", "ENDED", "TOKENS", "COST", "ACTIVE", "TITLE")
 	cli.OnlyTyped(flags, "state", "agent", "model", "task-status", "since", "limit")
 	completeFlag(cmd, "state", words("idle", "running", "waiting"))
-	completeFlag(cmd, "task-status", words(statuses()...))
+	completeFlag(cmd, "task-status", wordList(statuses()...))
 	completeFlag(cmd, "agent", agentNames)
 	completeFlag(cmd, "model", modelNames)
 	cmd.AddCommand(showSessionCommand(), abortCommand(), deleteCommand())
