@@ -38,8 +38,8 @@ func (c *Conn) respond(m *nats.Msg, body []byte) error {
 }
 
 // request sends a request and returns the whole answer, put together if it comes in parts, of whoever
-// answers first. It waits as long as ctx allows.
-func (c *Conn) request(ctx context.Context, subject string, body []byte) ([]byte, error) {
+// answers first. It waits as long as ctx allows, and calls begun when the first of several parts has come.
+func (c *Conn) request(ctx context.Context, subject string, body []byte, begun func()) ([]byte, error) {
 	inbox := c.nc.NewInbox() // of its own: the shared one takes one message for an answer
 	sub, err := c.nc.SubscribeSync(inbox)
 	if err != nil {
@@ -62,6 +62,7 @@ func (c *Conn) request(ctx context.Context, subject string, body []byte) ([]byte
 	if err != nil || parts < 1 {
 		return nil, fmt.Errorf("an answer of %.20q parts", first.Header.Get(headerParts))
 	}
+	begun()
 	answer := first.Data
 	for range parts - 1 {
 		part, err := sub.NextMsgWithContext(ctx)

@@ -145,7 +145,7 @@ func (c *Conn) Query(ctx context.Context, q Query) (jsontext.Value, error) {
 		return nil, fmt.Errorf("ask %s: %w", q.Op, err)
 	}
 	for try := 0; ; try++ {
-		data, err := c.askAround(ctx, body)
+		data, err := c.askEngines(ctx, body)
 		if err == nil {
 			var answer queryAnswer
 			if err := schemas.DecodeJSON(data, &answer); err != nil {
@@ -165,25 +165,41 @@ func (c *Conn) Query(ctx context.Context, q Query) (jsontext.Value, error) {
 	}
 }
 
-// askAround asks one engine, and others as well if that one takes its time. Whatever is answered first counts.
-func (c *Conn) askAround(ctx context.Context, body []byte) ([]byte, error) {
+// askEngines asks engines, for at most queryTimeout, and returns what one of them answers.
+func (c *Conn) askEngines(ctx context.Context, body []byte) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
+	defer cancel()
+	patience := time.NewTicker(queryPatience)
+	defer patience.Stop()
+	return askAround(ctx, patience.C, func(ctx context.Context, begun func()) ([]byte, error) {
+		return c.request(ctx, subjectQuery, body, begun)
+	})
+}
+
+// askAround asks, and asks once more at each tick of patience, of which each may reach another engine. Whatever
+// is answered first counts. Once an answer begins to come nobody else is asked: it may be long, and more of them
+// would only hold each other up.
+func askAround(ctx context.Context, patience <-chan time.Time, ask func(ctx context.Context, begun func()) ([]byte, error)) ([]byte, error) {
 	type answered struct {
 		data []byte
 		err  error
 	}
-	answers := make(chan answered, queryAskers)
+	answers, begins := make(chan answered, queryAskers), make(chan struct{})
 	var asking sync.WaitGroup
 	defer asking.Wait()
+	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	patience := time.NewTicker(queryPatience)
-	defer patience.Stop()
-	askers, open := 0, 0
-	for {
-		if askers < queryAskers && (askers == 0 || open > 0) {
+	begun := func() {
+		select {
+		case begins <- struct{}{}:
+		case <-ctx.Done():
+		}
+	}
+	for askers, open, comes := 0, 0, false; ; {
+		if !comes && askers < queryAskers && (askers == 0 || open > 0) {
 			askers, open = askers+1, open+1
 			asking.Go(func() {
-				data, err := c.request(ctx, subjectQuery, body)
+				data, err := ask(ctx, begun)
 				answers <- answered{data, err}
 			})
 		}
@@ -192,7 +208,9 @@ func (c *Conn) askAround(ctx context.Context, body []byte) ([]byte, error) {
 			if open--; a.err == nil || open == 0 || permanent(a.err) {
 				return a.data, a.err
 			}
-		case <-patience.C:
+		case <-begins:
+			comes = true
+		case <-patience:
 		}
 	}
 }
