@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -240,10 +241,20 @@ type serverLog struct {
 	failure atomic.Pointer[error] // why the server can't go on
 }
 
-func (l *serverLog) Noticef(string, ...any)         {}
-func (l *serverLog) Debugf(string, ...any)          {}
-func (l *serverLog) Tracef(string, ...any)          {}
-func (l *serverLog) Warnf(format string, v ...any)  { l.log.Warn().Msgf("broker: "+format, v...) }
+func (l *serverLog) Noticef(string, ...any) {}
+func (l *serverLog) Debugf(string, ...any)  {}
+func (l *serverLog) Tracef(string, ...any)  {}
+
+// Warnf reports a warning. That what the server keeps beside a stream's messages is older than these, and
+// is made anew, is none to people: it follows each kill of the process before.
+func (l *serverLog) Warnf(format string, v ...any) {
+	level := zerolog.WarnLevel
+	if strings.Contains(format, " outdated") {
+		level = zerolog.InfoLevel
+	}
+	l.log.WithLevel(level).Msgf("broker: "+format, v...)
+}
+
 func (l *serverLog) Errorf(format string, v ...any) { l.log.Error().Msgf("broker: "+format, v...) }
 
 func (l *serverLog) Fatalf(format string, v ...any) {

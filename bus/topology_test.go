@@ -1,16 +1,22 @@
 package bus_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"net"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"braid/bus"
 	"braid/bus/bustest"
+	"braid/schemas"
 )
 
 func TestTopologyIsIdempotent(t *testing.T) {
@@ -86,6 +92,41 @@ func TestStoreInUse(t *testing.T) {
 	defer s.Shutdown()
 	if _, err := bus.StartEmbedded(bus.ServerOptions{StoreDir: dir}); !errors.Is(err, bus.ErrStoreInUse) {
 		t.Fatalf("got %v, want ErrStoreInUse", err)
+	}
+}
+
+// A store as a kill leaves it is no reason to warn people: it happens, and nothing is to be done.
+func TestStoreOfAKilledServer(t *testing.T) {
+	killed, left := t.TempDir(), filepath.Join(t.TempDir(), "left")
+	s, err := bus.StartEmbedded(bus.ServerOptions{StoreDir: killed})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Shutdown()
+	c, err := bus.Connect(testContext(t), bus.Options{Server: s})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := c.SendCommand(testContext(t), schemas.Command{ID: "c", Type: schemas.CommandTask, Session: schemas.SessionRef{Project: "p", ID: "s"}, Task: &schemas.TaskBody{Prompt: "hello"}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.CopyFS(left, os.DirFS(killed)); err != nil {
+		t.Fatal(err)
+	}
+	var log bytes.Buffer
+	again, err := bus.StartEmbedded(bus.ServerOptions{StoreDir: left, Log: zerolog.New(&log)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	again.Shutdown()
+	if !strings.Contains(log.String(), "outdated") {
+		t.Fatalf("nothing was made anew: %s", log.String())
+	}
+	for line := range strings.Lines(log.String()) {
+		if !strings.HasPrefix(line, `{"level":"info"`) {
+			t.Error(line)
+		}
 	}
 }
 

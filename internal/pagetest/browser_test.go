@@ -229,7 +229,7 @@ func (b *browser) call(session, method string, params any) (jsontext.Value, erro
 		return nil, err
 	}
 	var r reply
-	ok := false
+	var ok bool
 	select {
 	case r, ok = <-answer:
 	case <-time.After(2 * patience * time.Millisecond):
