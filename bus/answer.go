@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/nats-io/nats.go"
 )
@@ -14,6 +15,28 @@ import (
 
 // headerParts says, in each part of an answer that comes in several, how many there are.
 const headerParts = "Braid-Parts"
+
+// headerWorking is in a message that is no answer yet: who was asked lives, and works on it.
+const headerWorking = "Braid-Working"
+
+// working tells the asker of a request that it is worked on, if that takes longer than a while. What follows
+// done comes behind it.
+func (c *Conn) working(m *nats.Msg, while time.Duration) (done func()) {
+	told := make(chan struct{})
+	timer := time.AfterFunc(while, func() {
+		defer close(told)
+		notice := nats.NewMsg(m.Reply)
+		notice.Header.Set(headerWorking, "1")
+		if err := m.RespondMsg(notice); err != nil {
+			c.log.Debug().Err(err).Msg("tell an asker to wait")
+		}
+	})
+	return func() {
+		if !timer.Stop() {
+			<-told
+		}
+	}
+}
 
 // maxAnswer bounds an answer, in bytes.
 const maxAnswer = 48 << 20
@@ -38,8 +61,9 @@ func (c *Conn) respond(m *nats.Msg, body []byte) error {
 }
 
 // request sends a request and returns the whole answer, put together if it comes in parts, of whoever
-// answers first. It waits as long as ctx allows, and calls begun when the first of several parts has come.
-func (c *Conn) request(ctx context.Context, subject string, body []byte, begun func()) ([]byte, error) {
+// answers first. It waits as long as ctx allows, and calls alive when somebody works on an answer, or has begun to
+// send it.
+func (c *Conn) request(ctx context.Context, subject string, body []byte, alive func()) ([]byte, error) {
 	inbox := c.nc.NewInbox() // of its own: the shared one takes one message for an answer
 	sub, err := c.nc.SubscribeSync(inbox)
 	if err != nil {
@@ -50,6 +74,10 @@ func (c *Conn) request(ctx context.Context, subject string, body []byte, begun f
 		return nil, err
 	}
 	first, err := sub.NextMsgWithContext(ctx)
+	for err == nil && first.Header.Get(headerWorking) != "" {
+		alive()
+		first, err = sub.NextMsgWithContext(ctx)
+	}
 	switch {
 	case err != nil:
 		return nil, err
@@ -62,7 +90,7 @@ func (c *Conn) request(ctx context.Context, subject string, body []byte, begun f
 	if err != nil || parts < 1 {
 		return nil, fmt.Errorf("an answer of %.20q parts", first.Header.Get(headerParts))
 	}
-	begun()
+	alive()
 	answer := first.Data
 	for range parts - 1 {
 		part, err := sub.NextMsgWithContext(ctx)

@@ -20,9 +20,9 @@ func TestALongAnswerIsAskedForOnce(t *testing.T) {
 		}
 		close(sent)
 	}()
-	got, err := askAround(t.Context(), patience, func(_ context.Context, begun func()) ([]byte, error) {
+	got, err := askAround(t.Context(), patience, func(_ context.Context, alive func()) ([]byte, error) {
 		if asked.Add(1) == 1 {
-			begun()
+			alive()
 			close(comes)
 		}
 		<-sent

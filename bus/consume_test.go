@@ -148,6 +148,8 @@ func TestConsumeLogBatches(t *testing.T) {
 		}
 	}
 	k.audit(t)
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	if k.batches > frames/10 {
 		t.Errorf("%d frames came in %d batches", frames, k.batches)
 	}

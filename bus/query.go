@@ -84,12 +84,14 @@ const queryWorkers = 8
 // CodeTooLarge; handlers answer in pages far below.
 func (c *Conn) ServeQueries(handle func(context.Context, Query) (any, error)) (stop func(), err error) {
 	return c.serve(subjectQuery, "engines", queryWorkers, func(ctx context.Context, m *nats.Msg) {
+		done := c.working(m, queryPatience/2)
 		answer := c.answerQuery(ctx, m.Data, handle)
 		body, err := schemas.EncodeJSON(answer)
 		if err == nil && len(body) > maxAnswer {
 			body, err = schemas.EncodeJSON(queryAnswer{Error: schemas.Errorf(schemas.CodeTooLarge,
 				"the answer has %d bytes, the limit is %d: ask for a smaller page", len(body), maxAnswer)})
 		}
+		done()
 		if err == nil {
 			err = c.respond(m, body)
 		}
@@ -125,12 +127,13 @@ func (c *Conn) answerQuery(ctx context.Context, body []byte, handle func(context
 }
 
 // queryTimeout is how long the engines that got a question may take: they may have died with the question,
-// which is then asked again. One that was stopped, or hangs, keeps the broker from noticing for minutes, so another
-// one is asked after queryPatience, and so on, but not all of them: they may take their time for a reason.
+// which is then asked again. An engine that is stopped or hangs keeps the broker from noticing for minutes, so
+// if nobody says within queryPatience that it works on the question, another engine is asked, and so on. Not all
+// of them: they may only be busy.
 const (
 	queryTimeout  = 10 * time.Second
 	queryPatience = time.Second
-	queryAskers   = 8
+	queryAskers   = 4
 )
 
 // Query asks any engine and returns its answer's JSON. The error is what the handler returned,
@@ -171,35 +174,35 @@ func (c *Conn) askEngines(ctx context.Context, body []byte) ([]byte, error) {
 	defer cancel()
 	patience := time.NewTicker(queryPatience)
 	defer patience.Stop()
-	return askAround(ctx, patience.C, func(ctx context.Context, begun func()) ([]byte, error) {
-		return c.request(ctx, subjectQuery, body, begun)
+	return askAround(ctx, patience.C, func(ctx context.Context, alive func()) ([]byte, error) {
+		return c.request(ctx, subjectQuery, body, alive)
 	})
 }
 
 // askAround asks, and asks once more at each tick of patience, of which each may reach another engine. Whatever
-// is answered first counts. Once an answer begins to come nobody else is asked: it may be long, and more of them
-// would only hold each other up.
-func askAround(ctx context.Context, patience <-chan time.Time, ask func(ctx context.Context, begun func()) ([]byte, error)) ([]byte, error) {
+// is answered first counts. Once somebody is alive nobody else is asked: the answer may take long, and several of
+// them would only hold each other up.
+func askAround(ctx context.Context, patience <-chan time.Time, ask func(ctx context.Context, alive func()) ([]byte, error)) ([]byte, error) {
 	type answered struct {
 		data []byte
 		err  error
 	}
-	answers, begins := make(chan answered, queryAskers), make(chan struct{})
+	answers, signs := make(chan answered, queryAskers), make(chan struct{})
 	var asking sync.WaitGroup
 	defer asking.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	begun := func() {
+	alive := func() {
 		select {
-		case begins <- struct{}{}:
+		case signs <- struct{}{}:
 		case <-ctx.Done():
 		}
 	}
-	for askers, open, comes := 0, 0, false; ; {
-		if !comes && askers < queryAskers && (askers == 0 || open > 0) {
+	for askers, open, working := 0, 0, false; ; {
+		if !working && askers < queryAskers && (askers == 0 || open > 0) {
 			askers, open = askers+1, open+1
 			asking.Go(func() {
-				data, err := ask(ctx, begun)
+				data, err := ask(ctx, alive)
 				answers <- answered{data, err}
 			})
 		}
@@ -208,8 +211,8 @@ func askAround(ctx context.Context, patience <-chan time.Time, ask func(ctx cont
 			if open--; a.err == nil || open == 0 || permanent(a.err) {
 				return a.data, a.err
 			}
-		case <-begins:
-			comes = true
+		case <-signs:
+			working = true
 		case <-patience:
 		}
 	}

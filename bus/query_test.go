@@ -18,23 +18,56 @@ import (
 var queryTests = []workTest{
 	{"questions are answered, with their errors", testQueries},
 	{"no engine runs", testQueryNobody},
-	{"an engine that hangs keeps nobody waiting", testQueryHangs},
+	{"an engine that is stopped keeps nobody waiting", testQueryStopped},
+	{"an engine that takes its time says so", testQueryTakesTime},
 }
 
-func testQueryHangs(t *testing.T, b *bustest.Broker, project string) {
+// A question whose asker knows that it is worked on is not asked once more: under load that would make more of it.
+func testQueryTakesTime(t *testing.T, b *bustest.Broker, project string) {
 	queryGate.Lock()
 	defer queryGate.Unlock()
-	hangs := make(chan struct{})
-	hanging := func(context.Context, bus.Query) (any, error) { <-hangs; return nil, errors.New("too late") }
-	living := func(context.Context, bus.Query) (any, error) { return bus.SessionInfo{Model: "m"}, nil }
-	for _, handle := range []func(context.Context, bus.Query) (any, error){hanging, living, living, living} {
-		stop, err := b.Conn(t).ServeQueries(handle)
+	answer := make(chan struct{})
+	stop, err := b.Conn(t).ServeQueries(func(context.Context, bus.Query) (any, error) {
+		<-answer
+		return bus.SessionInfo{Model: "m"}, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	nc := b.Conn(t).NATS()
+	inbox, err := nc.SubscribeSync(nc.NewInbox())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := nc.PublishRequest("braid.query", inbox.Subject, []byte(`{"op":"session","project":"`+project+`","session":"s"}`)); err != nil {
+		t.Fatal(err)
+	}
+	ctx := testContext(t)
+	notice, err := inbox.NextMsgWithContext(ctx)
+	if err != nil || len(notice.Data) > 0 || notice.Header.Get("Braid-Working") == "" {
+		t.Errorf("before the answer: %+v, %v", notice, err)
+	}
+	close(answer)
+	if m, err := inbox.NextMsgWithContext(ctx); err != nil || !strings.Contains(string(m.Data), `"model":"m"`) {
+		t.Errorf("the answer: %+v, %v", m, err)
+	}
+}
+
+func testQueryStopped(t *testing.T, b *bustest.Broker, project string) {
+	queryGate.Lock()
+	defer queryGate.Unlock()
+	// The broker does not notice for minutes that a process was stopped.
+	if _, err := b.Conn(t).NATS().QueueSubscribeSync("braid.query", "engines"); err != nil {
+		t.Fatal(err)
+	}
+	for range 7 {
+		stop, err := b.Conn(t).ServeQueries(func(context.Context, bus.Query) (any, error) { return bus.SessionInfo{Model: "m"}, nil })
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer stop()
 	}
-	defer close(hangs)
 	asker := b.Conn(t)
 	ctx, cancel := context.WithTimeout(testContext(t), 9*time.Second) // a question to one engine may take longer
 	defer cancel()
