@@ -272,21 +272,22 @@ func FreePort(t testing.TB) int {
 func freePorts(t testing.TB, n int) []int {
 	t.Helper()
 	const lowest, highest, tries = 16_000, 32_000, 1000
+	var listen net.ListenConfig
 	var ports []int
 	for range tries {
 		port := lowest + rand.IntN(highest-lowest)
 		address := fmt.Sprintf("127.0.0.1:%d", port)
-		mark, err := net.ListenPacket("udp", address)
+		mark, err := listen.ListenPacket(t.Context(), "udp", address)
 		if err != nil {
 			continue
 		}
-		l, err := net.Listen("tcp", address)
+		l, err := listen.Listen(t.Context(), "tcp", address)
 		if err != nil {
-			mark.Close()
+			_ = mark.Close()
 			continue
 		}
-		l.Close()
-		t.Cleanup(func() { mark.Close() })
+		_ = l.Close()
+		t.Cleanup(func() { _ = mark.Close() })
 		if ports = append(ports, port); len(ports) == n {
 			return ports
 		}

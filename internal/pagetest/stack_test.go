@@ -44,6 +44,7 @@ type world struct {
 // newWorld starts it, with models of the given scripts.
 func newWorld(t *testing.T, scripts map[string]string) *world {
 	t.Helper()
+	findBrowser(t) // before everything is started for nothing
 	return newWorldOn(t, bustest.Single(t), scripts)
 }
 
