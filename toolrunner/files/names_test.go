@@ -63,7 +63,7 @@ func TestAnyNameIsListedAndRead(t *testing.T) {
 		}).Draw(rt, "name")
 		b := newBench(t)
 		if err := os.WriteFile(b.path(called), []byte("hit"), 0o666); err != nil {
-			rt.Skip(err)
+			rt.Fatal(err) // a file may have any of these names
 		}
 		line, more, whole := strings.Cut(b.call(ListName, listArguments{}).Output, "\n")
 		if !whole || more != "" {
