@@ -211,6 +211,10 @@ func TestQueueSteerAbortDelete(t *testing.T) {
 		if err != nil || first.Taken != schemas.TakenStarted {
 			t.Fatalf("got %+v %v", first, err)
 		}
+		// A prompt that steers before the first request begins would join it, and end with it below.
+		if err := scripts[name].Reached(ctx, "go"); err != nil {
+			t.Fatal(err)
+		}
 		if _, err := s.Start(ctx, client.Prompt("second")); !client.IsCode(err, schemas.CodeTaskInProgress) {
 			t.Errorf("a busy session: %v", err)
 		}
