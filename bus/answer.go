@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -19,22 +20,34 @@ const headerParts = "Braid-Parts"
 // headerWorking is in a message that is no answer yet: who was asked lives, and works on it.
 const headerWorking = "Braid-Working"
 
-// working tells the asker of a request that it is worked on, if that takes longer than a while. What follows
-// done comes behind it.
+// working tells the asker of a request that it is worked on, every while until done is called. What follows done
+// comes behind what was told.
 func (c *Conn) working(m *nats.Msg, while time.Duration) (done func()) {
-	told := make(chan struct{})
-	timer := time.AfterFunc(while, func() {
-		defer close(told)
+	var (
+		mu    sync.Mutex
+		over  bool
+		timer *time.Timer
+	)
+	mu.Lock() // until there is a timer
+	defer mu.Unlock()
+	timer = time.AfterFunc(while, func() {
+		mu.Lock()
+		defer mu.Unlock()
+		if over {
+			return
+		}
 		notice := nats.NewMsg(m.Reply)
 		notice.Header.Set(headerWorking, "1")
 		if err := m.RespondMsg(notice); err != nil {
 			c.log.Debug().Err(err).Msg("tell an asker to wait")
 		}
+		timer.Reset(while)
 	})
 	return func() {
-		if !timer.Stop() {
-			<-told
-		}
+		mu.Lock()
+		defer mu.Unlock()
+		over = true
+		timer.Stop()
 	}
 }
 
@@ -61,8 +74,8 @@ func (c *Conn) respond(m *nats.Msg, body []byte) error {
 }
 
 // request sends a request and returns the whole answer, put together if it comes in parts, of whoever
-// answers first. It waits as long as ctx allows, and calls alive when somebody works on an answer, or has begun to
-// send it.
+// answers first. It waits as long as ctx allows, and calls alive whenever somebody says that it works on an answer,
+// or sends a part of it.
 func (c *Conn) request(ctx context.Context, subject string, body []byte, alive func()) ([]byte, error) {
 	inbox := c.nc.NewInbox() // of its own: the shared one takes one message for an answer
 	sub, err := c.nc.SubscribeSync(inbox)
@@ -90,9 +103,9 @@ func (c *Conn) request(ctx context.Context, subject string, body []byte, alive f
 	if err != nil || parts < 1 {
 		return nil, fmt.Errorf("an answer of %.20q parts", first.Header.Get(headerParts))
 	}
-	alive()
 	answer := first.Data
 	for range parts - 1 {
+		alive()
 		part, err := sub.NextMsgWithContext(ctx)
 		if err != nil {
 			return nil, err

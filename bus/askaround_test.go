@@ -3,33 +3,32 @@ package bus
 import (
 	"context"
 	"errors"
-	"sync/atomic"
 	"testing"
 	"time"
 )
 
-// An answer of many parts takes its time. Engines that were asked for it as well would send it at the same time,
-// and all would be late.
-func TestALongAnswerIsAskedForOnce(t *testing.T) {
-	patience, comes, sent := make(chan time.Time), make(chan struct{}), make(chan struct{})
-	var asked atomic.Int32
-	go func() {
-		<-comes
+// Who works on an answer says so, or sends a part of it, and nobody else is asked meanwhile: they would do the same
+// work, and all would be late. When that ends before the answer is whole, somebody else is asked.
+func TestNobodyElseIsAskedWhileSomebodyWorks(t *testing.T) {
+	patience, asked := make(chan time.Time), make(chan struct{}, queryAskers)
+	got, err := askAround(t.Context(), patience, func(ctx context.Context, alive func()) ([]byte, error) {
+		asked <- struct{}{}
+		if len(asked) > 1 {
+			return []byte("the answer"), nil
+		}
 		for range 3 {
+			alive()
 			patience <- time.Time{}
 		}
-		close(sent)
-	}()
-	got, err := askAround(t.Context(), patience, func(_ context.Context, alive func()) ([]byte, error) {
-		if asked.Add(1) == 1 {
-			alive()
-			close(comes)
+		if len(asked) != 1 {
+			t.Errorf("asked %d times while the first one works", len(asked))
 		}
-		<-sent
-		return []byte("long"), nil
+		patience <- time.Time{} // and it is silent
+		<-ctx.Done()
+		return nil, ctx.Err()
 	})
-	if err != nil || string(got) != "long" || asked.Load() != 1 {
-		t.Errorf("got %q, %v, asked %d times", got, err, asked.Load())
+	if err != nil || string(got) != "the answer" || len(asked) != 2 {
+		t.Errorf("got %q, %v, asked %d times", got, err, len(asked))
 	}
 }
 

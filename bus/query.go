@@ -84,7 +84,7 @@ const queryWorkers = 8
 // CodeTooLarge; handlers answer in pages far below.
 func (c *Conn) ServeQueries(handle func(context.Context, Query) (any, error)) (stop func(), err error) {
 	return c.serve(subjectQuery, "engines", queryWorkers, func(ctx context.Context, m *nats.Msg) {
-		done := c.working(m, queryPatience/2)
+		done := c.working(m, queryNotice)
 		answer := c.answerQuery(ctx, m.Data, handle)
 		body, err := schemas.EncodeJSON(answer)
 		if err == nil && len(body) > maxAnswer {
@@ -128,11 +128,12 @@ func (c *Conn) answerQuery(ctx context.Context, body []byte, handle func(context
 
 // queryTimeout is how long the engines that got a question may take: they may have died with the question,
 // which is then asked again. An engine that is stopped or hangs keeps the broker from noticing for minutes, so
-// if nobody says within queryPatience that it works on the question, another engine is asked, and so on. Not all
-// of them: they may only be busy.
+// whenever nobody has said for queryPatience that it works on the question, another engine is asked. Not all of
+// them: they may only be busy. Who works on it says so every queryNotice.
 const (
 	queryTimeout  = 10 * time.Second
 	queryPatience = time.Second
+	queryNotice   = queryPatience / 4
 	queryAskers   = 4
 )
 
@@ -179,9 +180,9 @@ func (c *Conn) askEngines(ctx context.Context, body []byte) ([]byte, error) {
 	})
 }
 
-// askAround asks, and asks once more at each tick of patience, of which each may reach another engine. Whatever
-// is answered first counts. Once somebody is alive nobody else is asked: the answer may take long, and several of
-// them would only hold each other up.
+// askAround asks, and asks once more at each tick of patience since which nobody was alive; each may reach another
+// engine. Whatever is answered first counts. While somebody is alive nobody else is asked: the answer may take long,
+// and several of them would only hold each other up.
 func askAround(ctx context.Context, patience <-chan time.Time, ask func(ctx context.Context, alive func()) ([]byte, error)) ([]byte, error) {
 	type answered struct {
 		data []byte
@@ -198,22 +199,28 @@ func askAround(ctx context.Context, patience <-chan time.Time, ask func(ctx cont
 		case <-ctx.Done():
 		}
 	}
-	for askers, open, working := 0, 0, false; ; {
-		if !working && askers < queryAskers && (askers == 0 || open > 0) {
-			askers, open = askers+1, open+1
-			asking.Go(func() {
-				data, err := ask(ctx, alive)
-				answers <- answered{data, err}
-			})
-		}
+	asked, open := 0, 0
+	askOne := func() {
+		asked, open = asked+1, open+1
+		asking.Go(func() {
+			data, err := ask(ctx, alive)
+			answers <- answered{data, err}
+		})
+	}
+	askOne()
+	for heard := false; ; {
 		select {
 		case a := <-answers:
 			if open--; a.err == nil || open == 0 || permanent(a.err) {
 				return a.data, a.err
 			}
 		case <-signs:
-			working = true
+			heard = true
 		case <-patience:
+			if !heard && asked < queryAskers {
+				askOne()
+			}
+			heard = false
 		}
 	}
 }

@@ -3,12 +3,13 @@ package bus_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/nats-io/nats.go"
 
 	"braid/bus"
 	"braid/bus/bustest"
@@ -44,41 +45,66 @@ func testQueryTakesTime(t *testing.T, b *bustest.Broker, project string) {
 		t.Fatal(err)
 	}
 	ctx := testContext(t)
-	notice, err := inbox.NextMsgWithContext(ctx)
-	if err != nil || len(notice.Data) > 0 || notice.Header.Get("Braid-Working") == "" {
-		t.Errorf("before the answer: %+v, %v", notice, err)
-	}
-	close(answer)
-	if m, err := inbox.NextMsgWithContext(ctx); err != nil || !strings.Contains(string(m.Data), `"model":"m"`) {
-		t.Errorf("the answer: %+v, %v", m, err)
+	for n := 1; ; n++ {
+		m, err := inbox.NextMsgWithContext(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m.Header.Get("Braid-Working") == "" {
+			if n <= 3 || !strings.Contains(string(m.Data), `"model":"m"`) {
+				t.Errorf("message %d is %q", n, m.Data)
+			}
+			return
+		}
+		if len(m.Data) > 0 {
+			t.Errorf("before the answer: %q", m.Data)
+		}
+		if n == 3 { // it is said again and again
+			close(answer)
+		}
 	}
 }
 
+// The broker does not notice for minutes that a process was stopped, be it before it took a question or at work on it.
 func testQueryStopped(t *testing.T, b *bustest.Broker, project string) {
 	queryGate.Lock()
 	defer queryGate.Unlock()
-	// The broker does not notice for minutes that a process was stopped.
-	if _, err := b.Conn(t).NATS().QueueSubscribeSync("braid.query", "engines"); err != nil {
-		t.Fatal(err)
-	}
-	for range 7 {
+	begun := nats.NewMsg("")
+	begun.Header.Set("Braid-Working", "1")
+	for what, take := range map[string]func(*nats.Msg) error{
+		"stopped":         func(*nats.Msg) error { return nil },
+		"stopped at work": func(m *nats.Msg) error { return m.RespondMsg(begun) },
+	} {
+		taken := make(chan *nats.Msg, 1)
+		stopped, err := b.Conn(t).NATS().ChanQueueSubscribe("braid.query", "engines", taken)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(testContext(t), 9*time.Second) // it alone may keep a question longer
+		answers := make(chan error, 1)
+		asker := b.Conn(t)
+		go func() {
+			info, err := asker.AskSession(ctx, schemas.SessionRef{Project: project, ID: "s"}, 0)
+			if err == nil && info.Model != "m" {
+				err = fmt.Errorf("got %+v", info)
+			}
+			answers <- err
+		}()
+		if err := take(<-taken); err != nil {
+			t.Fatal(err)
+		}
 		stop, err := b.Conn(t).ServeQueries(func(context.Context, bus.Query) (any, error) { return bus.SessionInfo{Model: "m"}, nil })
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer stop()
-	}
-	asker := b.Conn(t)
-	ctx, cancel := context.WithTimeout(testContext(t), 9*time.Second) // a question to one engine may take longer
-	defer cancel()
-	var asking sync.WaitGroup
-	defer asking.Wait()
-	for range 8 {
-		asking.Go(func() {
-			if info, err := asker.AskSession(ctx, schemas.SessionRef{Project: project, ID: "s"}, 0); err != nil || info.Model != "m" {
-				t.Errorf("got %+v, %v", info, err)
-			}
-		})
+		if err := stopped.Unsubscribe(); err != nil { // or the broker gives it the next one, too, as it may
+			t.Error(err)
+		}
+		if err := <-answers; err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+		cancel()
+		stop()
 	}
 }
 
