@@ -112,6 +112,8 @@ func TestTabReachesEverything(t *testing.T) {
 	w.enter(p)
 	w.begin(p, "tour", "What time is it?")
 	p.see(".question", "May it run work?")
+	p.see(".request .meta", "tokens")
+	p.see(`#sessions [data-state="waiting"]`, "What time is it?") // nothing comes or goes any more
 	p.eval(`
 		document.activeElement.blur();
 		window.wanted = [...document.querySelectorAll("a[href], button, input, select, textarea, summary, [tabindex='0']")].filter((n) => n.checkVisibility());

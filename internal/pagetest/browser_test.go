@@ -119,7 +119,7 @@ func launch(t *testing.T, program string) (b *browser, said *bytes.Buffer, end f
 	cmd.ExtraFiles = []*os.File{fromUs, toUs} // descriptors 3 and 4
 	said = &bytes.Buffer{}
 	cmd.Stderr = said
-	cmd.WaitDelay = time.Second // its children may have the descriptor still
+	cmd.WaitDelay = patience * time.Millisecond // its children have the descriptor too, and write to the directory until they end
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -295,13 +295,17 @@ func (b *browser) open(window bool) *tab {
 	for _, domain := range []string{"Page", "Runtime", "Log", "Accessibility"} {
 		p.do(domain+".enable", nil, nil)
 	}
-	// What the page asks for, as it asks.
+	// What the page asks for, as it asks, and what of it begins to be answered.
 	p.do("Page.addScriptToEvaluateOnNewDocument", object{"source": `
 		window.asked = [];
+		window.answered = [];
 		const real = window.fetch;
-		window.fetch = (path, more) => {
-			window.asked.push((more?.method ?? "GET") + " " + path + (more?.headers?.["Last-Event-ID"] ? " again" : ""));
-			return real(path, more);
+		window.fetch = async (path, more) => {
+			const what = (more?.method ?? "GET") + " " + path + (more?.headers?.["Last-Event-ID"] ? " again" : "");
+			window.asked.push(what);
+			const answer = await real(path, more);
+			window.answered.push(what);
+			return answer;
 		};`}, nil)
 	p.size(1280, 800)
 	return p
@@ -394,8 +398,8 @@ func (p *tab) until(what, expression string) {
 		look();
 	})`, expression, patience)
 	err := p.tryEval(wait, nil)
-	for err != nil && strings.Contains(err.Error(), "context was destroyed") || errors.Is(err, io.EOF) {
-		err = p.tryEval(wait, nil) // the page went on to another one
+	for goneOn(err) {
+		err = p.tryEval(wait, nil)
 	}
 	if err != nil {
 		var shown string
@@ -406,6 +410,14 @@ func (p *tab) until(what, expression string) {
 	}
 }
 
+// goneOn reports that an expression has no answer because the page went on to another one: the browser says it
+// in several ways.
+func goneOn(err error) bool {
+	return errors.Is(err, io.EOF) || err != nil && slices.ContainsFunc([]string{
+		"context was destroyed", "navigated or closed", "Promise was collected", "Cannot find context", "Cannot find default execution context",
+	}, func(said string) bool { return strings.Contains(err.Error(), said) })
+}
+
 // see waits for a text among what is shown under a selector.
 func (p *tab) see(selector, text string) {
 	p.t.Helper()
@@ -413,15 +425,15 @@ func (p *tab) see(selector, text string) {
 		fmt.Sprintf(`[...document.querySelectorAll(%q)].some((n) => n.checkVisibility() && n.innerText.includes(%q))`, selector, text))
 }
 
-// click presses the mouse in the middle of an element that has the text, once it stands still. If it has
-// moved away nevertheless, the mouse follows it.
+// click presses the mouse in the middle of an element that has the text, once it can be used and stands still.
+// If it has moved away nevertheless, the mouse follows it.
 func (p *tab) click(selector, text string) {
 	p.t.Helper()
 	p.see(selector, text)
-	for range 5 {
+	for range 20 {
 		var at struct{ X, Y float64 }
 		p.eval(fmt.Sprintf(`(async () => {
-			const find = () => [...document.querySelectorAll(%q)].find((n) => n.checkVisibility() && n.innerText.includes(%q));
+			const find = () => [...document.querySelectorAll(%q)].find((n) => n.checkVisibility() && !n.disabled && n.innerText.includes(%q));
 			for (const begun = Date.now(); Date.now() - begun < %d;) {
 				const node = find();
 				node?.scrollIntoView({block: "nearest"});

@@ -3,7 +3,6 @@ package pagetest
 import (
 	"slices"
 	"testing"
-	"time"
 )
 
 // A session that can't be read when it is opened is read when it can.
@@ -39,11 +38,7 @@ func TestASessionThatIsGoneIsNotAskedForAgain(t *testing.T) {
 	p.see(".banner", "Connection lost")
 	w.startGateway("127.0.0.1:0")
 	w.must("DELETE", "/v1/sessions/s", "")
-	ticker := time.NewTicker(20 * time.Millisecond)
-	defer ticker.Stop()
-	for w.ask("GET", "/v1/sessions/s", "") != 404 {
-		<-ticker.C
-	}
+	w.awaitDeletion("s")
 	w.stopGateway()
 	w.startGateway(address)
 	p.see(".banner", "session")

@@ -171,7 +171,7 @@ func TestAPageThatWasAwayForTooLongReadsAgain(t *testing.T) {
 	w.enter(p)
 	w.must("POST", "/v1/sessions", `{"id":"s","model":"scripted/tour"}`)
 	p.eval(`location.hash = "#/session/s"`, nil)
-	p.see(".composer button", "Send") // it is followed before anything can expire
+	p.until("it is followed before anything can expire", `window.answered.some((what) => what.startsWith("GET /v1/sessions/s/stream"))`)
 	w.must("POST", "/v1/sessions/s/tasks", `{"prompt":"What time is it?"}`)
 	p.see(".thinking.open summary", "Thinking")
 	w.stopGateway()

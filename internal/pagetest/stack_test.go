@@ -127,7 +127,10 @@ func (w *world) startToolrunner() {
 func (w *world) startGateway(address string) {
 	w.t.Helper()
 	conn := w.broker.Conn(w.t)
-	g, err := gateway.New(gateway.Options{Conn: conn, Token: w.token, Hosts: []string{testHost}, Log: zerolog.Nop()})
+	g, err := gateway.New(gateway.Options{
+		Conn: conn, Token: w.token, Hosts: []string{testHost}, Log: zerolog.Nop(),
+		CommandWait: time.Minute, QueryWait: time.Minute, // a loaded machine is slow, and what can't be answered a page reports
+	})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -183,7 +186,7 @@ func (w *world) reached(model, gate string) {
 func (w *world) enter(p *tab) {
 	w.t.Helper()
 	p.open(w.url + "/?token=" + testToken)
-	p.until("the token is out of the address", `location.search === "" && document.readyState === "complete"`)
+	p.until("the token is out of the address", `location.protocol === "http:" && location.search === "" && document.readyState === "complete"`)
 }
 
 // begin makes a session on a scripted model, as a person does, and gives it a prompt.
@@ -233,4 +236,14 @@ func (w *world) elsewhere(id, model, prompt string) {
 	w.t.Helper()
 	w.must("POST", "/v1/sessions", `{"id":"`+id+`","model":"scripted/`+model+`"}`)
 	w.must("POST", "/v1/sessions/"+id+"/tasks", `{"prompt":"`+prompt+`"}`)
+}
+
+// awaitDeletion waits until a session that is deleted is gone: that is decided first, and said to whoever watches.
+func (w *world) awaitDeletion(id string) {
+	w.t.Helper()
+	ticker := time.NewTicker(20 * time.Millisecond)
+	defer ticker.Stop()
+	for w.ask("GET", "/v1/sessions/"+id, "") != http.StatusNotFound {
+		<-ticker.C
+	}
 }

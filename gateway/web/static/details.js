@@ -2,18 +2,20 @@
 
 import { sessionPath, tell } from "./api.js";
 import { act, el } from "./dom.js";
-import { ago, dollars, modes, standing, tokens } from "./text.js";
+import { ago, dollars, modes, tokens } from "./text.js";
 
 export class Details {
   node;
   #id;
-  #session;
+  #busy;
   #facts = el("dl", { class: "facts-list" });
   #remove = el("button", { type: "button", class: "danger" }, "Delete session");
   #sure = el("div", { class: "sure", hidden: true, role: "group", "aria-label": "Delete this session?" });
 
-  constructor(id) {
+  /** busy says whether the session is at work, as far as the page knows. */
+  constructor(id, busy) {
     this.#id = id;
+    this.#busy = busy;
     this.#remove.addEventListener("click", () => this.#ask());
     this.node = el("dialog", { class: "details", "aria-label": "Details" },
       el("header", { class: "row" }, el("h2", {}, "Details"), el("span", { class: "gap" }),
@@ -24,7 +26,6 @@ export class Details {
 
   /** Takes what the gateway says of the session. */
   update(session) {
-    this.#session = session;
     const limits = session.limits ?? {};
     this.#facts.replaceChildren(...[
       ["Session", this.#id],
@@ -55,7 +56,7 @@ export class Details {
 
   /** Asks once more: what is deleted is gone. */
   #ask() {
-    const { busy } = standing(this.#session ?? {});
+    const busy = this.#busy();
     const remove = el("button", { type: "button", class: "danger" }, "Delete");
     const keep = el("button", { type: "button", onclick: () => { this.#settle(); this.#remove.focus(); } }, "Cancel");
     remove.addEventListener("click", () => act(remove, async () => {

@@ -36,7 +36,7 @@ export class Session {
   constructor(id) {
     this.#id = id;
     this.#composer = new Composer(id, () => this.#describe());
-    this.#details = new Details(id);
+    this.#details = new Details(id, () => this.#transcript?.state !== "idle");
     this.#waterfall = new Waterfall(id);
     this.#view = new View(this.#log, {
       waterfall: (task) => this.#waterfall.open(task.number),
@@ -61,7 +61,8 @@ export class Session {
       await whileSeen(signal, (seen) => this.#live(seen));
     } catch (error) {
       if (signal.aborted) return;
-      if (error.status === 404) this.#gone(error.code === "deleted" ? "This session was deleted." : `There is no session ${this.#id}.`);
+      if (error.code === "deleted") this.#deleted();
+      else if (error.status === 404) this.#gone(`There is no session ${this.#id}.`);
       else this.#gone(`${error.message} Nothing more is shown.`);
     }
   }
@@ -90,12 +91,16 @@ export class Session {
   }
 
   /** What is shown stays, and there is nothing more to do to it. */
-  #gone(text, state = "") {
+  #gone(text) {
     this.#leave.abort();
     this.#locked(true);
-    if (state) this.#stands({ state });
     this.#details.close();
     this.#say(text);
+  }
+
+  #deleted() {
+    this.#gone("This session was deleted.");
+    this.#stands({ state: "deleted" });
   }
 
   async #setMode() {
@@ -137,7 +142,7 @@ export class Session {
       this.#transcript = undefined;
       return this.#stale.abort();
     }
-    if (event.name === "session_deleted") return this.#gone("This session was deleted.", "deleted");
+    if (event.name === "session_deleted") return this.#deleted();
     const data = JSON.parse(event.data);
     if (event.name === "task_state") {
       if (compareCursors(data.cursor, this.#transcript.last) < 0) return;
