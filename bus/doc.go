@@ -29,7 +29,7 @@
 //	record.go     what became of a call, a chain of records
 //	fragment.go   a running call's output; output.go: all of it, kept; control.go: cancel and resend
 //	registry.go   which tools there are; agents.go: which agents
-//	query.go      questions that any engine answers; questions.go, usage.go: which ones; serve.go: workers
+//	query.go      questions that any engine answers; questions.go, usage.go, failures.go: which ones; serve.go: workers
 //	activity.go   what a session is doing, from an answer on, message by message
 //	answer.go     answers over the broker's limit, in parts
 //	import.go     traces that wait to become sessions

@@ -25,6 +25,7 @@ const (
 	QueryExport   QueryOp = "export"   // ExportArgs, ExportPage
 	QueryUsage    QueryOp = "usage"    // UsageArgs, UsageTable
 	QueryModels   QueryOp = "models"   // none, ModelList
+	QueryFailures QueryOp = "failures" // FailuresArgs, FailuresPage
 )
 
 // Query is a question that any engine answers.

@@ -23,6 +23,7 @@ type Transport interface {
 	importTrace(ctx context.Context, cmd schemas.Command, trace []byte) error
 	info(ctx context.Context, id string) (Info, error)
 	sessions(ctx context.Context, o SessionsOptions, cursor string) (sessionsPage, error)
+	failures(ctx context.Context, o FailuresOptions, cursor string) (bus.FailuresPage, error)
 	models(ctx context.Context) (bus.ModelList, error)
 	tools(ctx context.Context) (ToolList, error)
 	usage(ctx context.Context, o UsageOptions) (bus.UsageReport, error)

@@ -60,7 +60,7 @@
 //	event.go      what watching gives
 //	watch.go      one range over many connections
 //	history.go    what is recorded
-//	project.go    lists: sessions, models, tools; agents.go, usage.go
+//	project.go    lists: sessions, models, tools; agents.go, usage.go, failures.go
 //	projectevents.go  all sessions as they change
 //	import.go     sessions made of traces
 //	http.go, httpwatch.go, sse.go        over HTTP

@@ -60,23 +60,42 @@ type sessionsPage struct {
 // Sessions lists the project's sessions, those with the latest activity first. The list ends at the
 // first error.
 func (c *Client) Sessions(ctx context.Context, o SessionsOptions) iter.Seq2[Info, error] {
-	return func(yield func(Info, error) bool) {
-		if slices.Contains(o.TaskStatus, "") { // a query could not tell it from none
-			yield(Info{}, &schemas.Error{Code: schemas.CodeInvalid, Field: "task_status", Message: "a task status is empty"})
-			return
-		}
+	if slices.Contains(o.TaskStatus, "") { // a query could not tell it from none
+		return failing[Info](&schemas.Error{Code: schemas.CodeInvalid, Field: "task_status", Message: "a task status is empty"})
+	}
+	return paged(ctx, c.pauses, func(cursor string) ([]Info, string, error) {
+		page, err := c.transport.sessions(ctx, o, cursor)
+		return page.Sessions, page.Next, err
+	})
+}
+
+// failing is a list that is nothing but an error.
+func failing[T any](err error) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		var none T
+		yield(none, err)
+	}
+}
+
+// paged lists what pages have, each of which names the cursor of the next one, and the last one none.
+func paged[T any](ctx context.Context, p pauses, read func(cursor string) (page []T, next string, err error)) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
 		for cursor := ""; ; {
-			page, err := retry(ctx, c.pauses, func() (sessionsPage, error) { return c.transport.sessions(ctx, o, cursor) })
+			next := ""
+			page, err := retry(ctx, p, func() (page []T, err error) {
+				page, next, err = read(cursor)
+				return page, err
+			})
 			if err != nil {
-				yield(Info{}, err)
+				failing[T](err)(yield)
 				return
 			}
-			for _, info := range page.Sessions {
-				if !yield(info, nil) {
+			for _, one := range page {
+				if !yield(one, nil) {
 					return
 				}
 			}
-			if cursor = page.Next; cursor == "" {
+			if cursor = next; cursor == "" {
 				return
 			}
 		}

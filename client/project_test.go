@@ -68,6 +68,35 @@ func TestLists(t *testing.T) {
 				}
 			}
 		}
+		for why, test := range map[string]struct {
+			o    client.FailuresOptions
+			want []string
+		}{
+			"the task and its request": {client.FailuresOptions{Since: before.Add(-time.Minute)}, []string{"request auth", "task auth"}},
+			"the task alone":           {client.FailuresOptions{Kinds: []bus.FailureKind{bus.FailedTask, bus.FailedTool}}, []string{"task auth"}},
+			"nothing failed since":     {client.FailuresOptions{Since: before.Add(time.Hour)}, nil},
+		} {
+			var got []string
+			for f, err := range c.Failures(testContext(t), test.o) {
+				if err != nil {
+					t.Fatalf("%s: %v", why, err)
+				}
+				if f.Session == other.ID() {
+					got = append(got, string(f.Kind)+" "+string(f.Status))
+				}
+			}
+			slices.Sort(got)
+			if !slices.Equal(got, test.want) {
+				t.Errorf("%s: got %v, want %v", why, got, test.want)
+			}
+		}
+		for _, kinds := range [][]bus.FailureKind{{"turn"}, {bus.FailedTask, ""}} {
+			for f, err := range c.Failures(testContext(t), client.FailuresOptions{Kinds: kinds}) {
+				if !client.IsCode(err, schemas.CodeInvalid) {
+					t.Errorf("failures of %q: %+v, %v", kinds, f, err)
+				}
+			}
+		}
 		models, err := c.Models(testContext(t))
 		if err != nil || !slices.Contains(models.Providers, "scripted") ||
 			!slices.ContainsFunc(models.Models, func(m bus.ModelInfo) bool { return m.Name == "shell/demo" }) {

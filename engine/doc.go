@@ -31,7 +31,7 @@
 //	projector.go   the session logs become the trace
 //	reader.go      what only looks: the trace, and questions about it
 //	queries.go     what people ask of the trace
-//	overview.go    lists, usage and models
+//	overview.go    lists, usage and models; failures.go: what failed
 //
 // To see what sessions look like, read testdata/timelines: stories of people, tools and failures,
 // with all that comes of them on the stream, in the trace and in what models are sent.

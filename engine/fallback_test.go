@@ -70,7 +70,7 @@ func TestFallbackIsTold(t *testing.T) {
 	if err != nil || len(rows) != 1 || rows[0].Model != "scripted/backup" || rows[0].Tokens.Total != 5 {
 		t.Errorf("used: %+v, %v", rows, err)
 	}
-	failures, err := e.store.Errors(context.Background(), ref.Project, trace.Paging{})
+	failures, err := e.store.Failures(context.Background(), ref.Project, trace.FailureFilter{}, trace.Paging{})
 	if err != nil || len(failures.Failures) != 1 || failures.Failures[0].Model != "scripted/m" {
 		t.Errorf("failed: %+v, %v", failures, err)
 	}

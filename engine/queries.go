@@ -12,12 +12,13 @@ import (
 
 // This file answers questions about sessions from the trace, once it has seen what the asker has.
 
-// An answer is a page, so that it fits one broker message: of messages, of their bytes as JSON, or of
-// sessions.
+// An answer is a page, so that it fits one broker message: of messages, of their bytes as JSON, of
+// sessions, or of failures.
 const (
 	pageMessages = 500
 	pageBytes    = 512 << 10
 	pageSessions = 500
+	pageFailures = 500
 )
 
 // catchUp is how long answering a question may take, the wait included for the trace to have seen what
@@ -33,6 +34,8 @@ func (r *Reader) answer(ctx context.Context, q bus.Query) (any, error) {
 		return r.answerSessions(ctx, q)
 	case q.Op == bus.QueryModels:
 		return ListModels(r.models, r.prices), nil
+	case q.Op == bus.QueryFailures:
+		return r.answerFailures(ctx, q)
 	case q.Op == bus.QueryUsage && q.Session == "":
 		return r.answerUsage(ctx, q)
 	}
@@ -54,7 +57,7 @@ func (r *Reader) answer(ctx context.Context, q bus.Query) (any, error) {
 		return r.answerExport(ctx, q)
 	case bus.QueryUsage:
 		return r.answerUsage(ctx, q)
-	case bus.QueryOutcome, bus.QuerySessions, bus.QueryModels: // answered above
+	case bus.QueryOutcome, bus.QuerySessions, bus.QueryModels, bus.QueryFailures: // answered above
 	}
 	return nil, schemas.Errorf(schemas.CodeInvalid, "no question is called %q", q.Op)
 }

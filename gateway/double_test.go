@@ -355,6 +355,8 @@ func (d *double) answer(_ context.Context, q bus.Query) (any, error) {
 		return bus.ModelList{Models: []bus.ModelInfo{{Name: "shell/demo", Price: &bus.ModelPrice{Input: 1}}}, Providers: []string{"shell"}}, nil
 	case bus.QueryUsage:
 		return d.usage(q)
+	case bus.QueryFailures:
+		return d.failures(q)
 	}
 	d.mu.Lock()
 	s := d.sessions[q.Ref()]
@@ -373,6 +375,14 @@ func (d *double) answer(_ context.Context, q bus.Query) (any, error) {
 		return s.export(q)
 	}
 	return nil, errors.New("unknown question")
+}
+
+// failures tells of one, whose message is what was asked.
+func (d *double) failures(q bus.Query) (any, error) {
+	return bus.FailuresPage{Next: "c2", Failures: []bus.Failure{{
+		Session: "s", ID: "e-7.0", Time: "2026-01-02T00:00:00Z", Kind: bus.FailedTool, Status: schemas.StopFailed,
+		Message: string(q.Args), Model: "shell/demo", ToolCallID: "c1", Tool: "exec_command",
+	}}}, nil
 }
 
 // usage tells of two models, by the days and the session that were asked about.

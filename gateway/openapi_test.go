@@ -227,6 +227,8 @@ func TestEveryRouteAnswersAsDescribed(t *testing.T) {
 		{"DELETE", "/v1/sessions/s", "", 202, nil},
 		{"DELETE", "/v1/sessions/s?force=maybe", "", 400, nil},
 		{"GET", "/v1/events?x=1", "", 400, nil},
+		{"GET", "/v1/failures?limit=7&kind=task,tool", "", 200, nil},
+		{"GET", "/v1/failures?limit=501", "", 400, nil},
 		{"GET", "/v1/usage?session=busy", "", 200, nil},
 		{"GET", "/v1/usage?session=none", "", 404, nil},
 		{"GET", "/v1/models", "", 200, nil},

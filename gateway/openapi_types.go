@@ -180,6 +180,8 @@ func valuesOf(typ reflect.Type) []string {
 		return texts(schemas.StopReasons()...)
 	case reflect.TypeFor[bus.SessionState]():
 		return texts(bus.StateIdle, bus.StateRunning, bus.StateWaiting)
+	case reflect.TypeFor[bus.FailureKind]():
+		return texts(bus.FailureKinds()...)
 	}
 	return nil
 }

@@ -43,6 +43,25 @@ func (g *Gateway) listSessions(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
+// listFailures lists what failed, as far as the parameters want it.
+func (g *Gateway) listFailures(w http.ResponseWriter, r *http.Request) error {
+	values := r.URL.Query()
+	limit, err := pageLimit(values, usualFailures, mostFailures)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), g.o.QueryWait)
+	defer cancel()
+	page, err := g.conn.AskFailures(ctx, g.o.Project, bus.FailuresArgs{
+		Limit: limit, Cursor: values.Get("cursor"), Kinds: listParameter[bus.FailureKind](values.Get("kind")), Since: values.Get("since"),
+	})
+	if err != nil {
+		return readFailed(err)
+	}
+	writeJSON(w, http.StatusOK, page)
+	return nil
+}
+
 // showUsage tells what the project used, or one session.
 func (g *Gateway) showUsage(w http.ResponseWriter, r *http.Request) error {
 	values := r.URL.Query()

@@ -22,6 +22,19 @@ func TestListsAskForWhatIsWanted(t *testing.T) {
 	}
 }
 
+func TestFailures(t *testing.T) {
+	w := newWorld(t)
+	var v bus.FailuresPage
+	w.must(200, "GET", "/v1/failures?limit=7&cursor=c&kind=task,tool&since=2026-01-02T00:00:00Z", "").decode(t, &v)
+	const asked = `{"limit":7,"cursor":"c","kinds":["task","tool"],"since":"2026-01-02T00:00:00Z"}`
+	if len(v.Failures) != 1 || v.Failures[0].Message != asked || v.Failures[0].Kind != bus.FailedTool || v.Next != "c2" {
+		t.Errorf("got %+v", v)
+	}
+	if e := w.must(400, "GET", "/v1/failures?limit=x", "").problem(t); e.Field != "limit" {
+		t.Errorf("an odd limit: %+v", e)
+	}
+}
+
 func TestUsage(t *testing.T) {
 	w := newWorld(t)
 	w.create("s")

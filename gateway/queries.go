@@ -77,6 +77,7 @@ func (g *Gateway) created(r *http.Request, ref schemas.SessionRef, body createRe
 // Sizes of pages: what is usual, and the most.
 const (
 	usualSessions, mostSessions = 50, 500
+	usualFailures, mostFailures = 50, 500
 	usualMessages, mostMessages = 200, 1000
 )
 

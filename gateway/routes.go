@@ -203,6 +203,16 @@ func (g *Gateway) projectRoutes() []route {
 			replies: []reply{{status: 200, says: "The usage report.", content: document[bus.UsageReport]()}},
 			codes:   []schemas.Code{schemas.CodeTooLarge, schemas.CodeUnknownSession, schemas.CodeDeleted},
 		}},
+		{"GET", "/v1/failures", g.listFailures, accessToken, operation{
+			id: "listFailures", does: "Lists the tasks, model requests, tool calls and compactions that failed, most recent first. What a person aborted or denied is not listed, nor are failures of deleted sessions.",
+			query: []parameter{
+				limitParameter(usualFailures, mostFailures),
+				{"cursor", "The next of the previous page; absent for the first page.", textSchema()},
+				{"kind", "Only failures of these kinds, separated by commas.", listOf(schemaOf[bus.FailureKind]())},
+				{"since", "Only failures at this time or later.", timeSchema()},
+			},
+			replies: []reply{{status: 200, says: "A page of failures. There may be further pages even if this one has few failures or none; see next.", content: document[bus.FailuresPage]()}},
+		}},
 		{"GET", "/v1/models", g.listModels, accessToken, operation{
 			id: "listModels", does: "Lists the models that an engine knows, with their prices.",
 			replies: []reply{{status: 200, says: "The models; the listed providers may serve others.", content: document[bus.ModelList]()}},

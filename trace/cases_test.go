@@ -200,7 +200,7 @@ func TestCase_E01_NoIteratorIsLeftOpen(t *testing.T) {
 			return err
 		}, nil},
 		{"a listing is cut", func() error {
-			_, err := s.Errors(context.Background(), "p", Paging{Limit: 1})
+			_, err := s.Failures(context.Background(), "p", FailureFilter{}, Paging{Limit: 1})
 			return err
 		}, nil},
 		{"a listing is cancelled", func() error {
@@ -236,7 +236,7 @@ func checkClosed(t *testing.T, s *Store) {
 		"Sessions": func() error { _, err := s.Sessions(ctx, "p", Filter{}, Paging{}); return err },
 		"Outcome":  func() error { _, _, err := s.Outcome(bob, "x"); return err },
 		"Usage":    func() error { _, err := s.Usage(ctx, "p", 0, 1); return err },
-		"Errors":   func() error { _, err := s.Errors(ctx, "p", Paging{}); return err },
+		"Failures": func() error { _, err := s.Failures(ctx, "p", FailureFilter{}, Paging{}); return err },
 		"Call":     func() error { _, _, err := s.Call(bob, "x"); return err },
 		"Export":   func() error { return s.Export(ctx, bob, nil) },
 	} {

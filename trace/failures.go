@@ -3,6 +3,7 @@ package trace
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -32,20 +33,43 @@ type FailurePage struct {
 	Next string `json:"next,omitzero"`
 }
 
-// Errors lists what failed in a project, the newest first. What a person aborted or denied is
-// not a failure.
-func (s *Store) Errors(ctx context.Context, project string, paging Paging) (FailurePage, error) {
-	var page FailurePage
-	rows, next, err := s.listing(ctx, spaceFailure, project, paging)
-	for _, row := range rows {
-		if err != nil {
-			break
-		}
-		var f Failure
-		if f, err = s.failureAt(row); err == nil {
-			page.Failures = append(page.Failures, f)
-		}
+// FailureFilter says which failures of a listing are wanted. Its zero value wants all.
+type FailureFilter struct {
+	// Kinds are those that are wanted; empty: all.
+	Kinds []FailureKind
+	// Since is the time of the oldest one.
+	Since time.Time
+}
+
+func (f FailureFilter) takes(kind FailureKind) bool {
+	return len(f.Kinds) == 0 || slices.Contains(f.Kinds, kind)
+}
+
+// Failures lists those of a project's failures that the filter takes, the newest first. What a person
+// aborted or denied is not a failure. A filter that takes few may leave a page short, or empty, though it
+// has a Next.
+func (s *Store) Failures(ctx context.Context, project string, filter FailureFilter, paging Paging) (FailurePage, error) {
+	if err := checkCursor(spaceFailure, project, paging.Cursor, func(key []byte) (schemas.SessionRef, error) {
+		ref, _, _, err := parseFailureKey(key)
+		return ref, err
+	}); err != nil {
+		return FailurePage{}, err
 	}
+	var page FailurePage
+	next, err := s.filtered(ctx, spaceFailure, project, paging, func(row listed) (bool, error) {
+		f, err := parseFailure(row)
+		if err == nil && f.Time.Before(filter.Since) {
+			err = errStop
+		}
+		if err != nil || !filter.takes(f.Kind) {
+			return false, err
+		}
+		if f.ToolCallID != "" {
+			f.Tool, err = s.toolOf(f.Session, f.ToolCallID)
+		}
+		page.Failures = append(page.Failures, f)
+		return true, err
+	})
 	if err != nil {
 		return FailurePage{}, s.explain(err, "list failures of %s", project)
 	}
@@ -53,7 +77,8 @@ func (s *Store) Errors(ctx context.Context, project string, paging Paging) (Fail
 	return page, nil
 }
 
-func (s *Store) failureAt(row listed) (Failure, error) {
+// parseFailure reads a row of the index of failures; the name of the tool is not in it.
+func parseFailure(row listed) (Failure, error) {
 	ref, millis, at, err := parseFailureKey(row.key)
 	if err != nil {
 		return Failure{}, err
@@ -62,14 +87,10 @@ func (s *Store) failureAt(row listed) (Failure, error) {
 	if err := schemas.DecodeJSON(row.value, &v); err != nil {
 		return Failure{}, err
 	}
-	f := Failure{
+	return Failure{
 		Session: ref, Position: at, Time: time.UnixMilli(millis).UTC(),
 		Kind: v.Kind, Status: v.Status, Message: v.Message, Model: v.Model, ToolCallID: v.ToolCallID,
-	}
-	if f.ToolCallID != "" {
-		f.Tool, err = s.toolOf(ref, f.ToolCallID)
-	}
-	return f, err
+	}, nil
 }
 
 // toolOf is the name of the tool a call is for; empty if the call is not in the trace.

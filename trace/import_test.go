@@ -52,7 +52,7 @@ func TestImportedMessages(t *testing.T) {
 	if rows, err := s.Usage(ctx, bob.Project, 0, DayOf(noon)+1); err != nil || len(rows) != 0 {
 		t.Errorf("usage %+v, %v", rows, err)
 	}
-	page, err := s.Errors(ctx, bob.Project, Paging{Limit: 10})
+	page, err := s.Failures(ctx, bob.Project, FailureFilter{}, Paging{Limit: 10})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -151,16 +151,15 @@ func TestListingRefusesBadInput(t *testing.T) {
 		if _, err := s.Sessions(ctx, "p", Filter{}, Paging{Cursor: cursor}); !errors.Is(err, invalid) {
 			t.Errorf("cursor %.20q: %v", cursor, err)
 		}
+		if _, err := s.Failures(ctx, "p", FailureFilter{}, Paging{Cursor: cursor}); !errors.Is(err, invalid) {
+			t.Errorf("cursor %.20q of failures: %v", cursor, err)
+		}
 	}
 	if _, err := s.Sessions(ctx, "", Filter{}, Paging{}); !errors.Is(err, invalid) {
 		t.Errorf("no project: %v", err)
 	}
 	if _, err := s.Usage(ctx, "a/b", 0, 1); !errors.Is(err, invalid) {
 		t.Errorf("usage of a bad project: %v", err)
-	}
-	// A cursor of any bytes stays within the project and does no harm.
-	if page, err := s.Errors(ctx, "p", Paging{Cursor: "____"}); err != nil || len(page.Failures) != 0 {
-		t.Errorf("made-up cursor: %+v, %v", page, err)
 	}
 }
 
@@ -273,12 +272,14 @@ func TestFailures(t *testing.T) {
 		b.frame(bob, &schemas.TaskEnd{Status: schemas.StopFailed, Cause: "provider", ErrorInfo: &schemas.ErrorInfo{Message: "out of credit"}}),
 	)
 	var got []string
+	times := map[uint64]time.Time{}
 	for cursor, more := "", true; more; more = cursor != "" {
-		page, err := s.Errors(context.Background(), "p", Paging{Cursor: cursor, Limit: 3})
+		page, err := s.Failures(context.Background(), "p", FailureFilter{}, Paging{Cursor: cursor, Limit: 3})
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, f := range page.Failures {
+			times[f.Position.Sequence] = f.Time
 			got = append(got, fmt.Sprint(f.Session.ID, " ", f.Position, " ", f.Kind, " ", f.Status, " ", f.Model, " ", f.Tool, " ", len(f.Message)))
 		}
 		cursor = page.Next
@@ -291,5 +292,24 @@ func TestFailures(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("failures (-want +got):\n%s", diff)
+	}
+	for _, row := range []struct {
+		why    string
+		filter FailureFilter
+		want   []schemas.Position
+	}{
+		{"of two kinds", FailureFilter{Kinds: []FailureKind{FailedRequest, FailedTask}}, []schemas.Position{{Sequence: 6}, {Sequence: 2, Line: 2}}},
+		{"of a time", FailureFilter{Since: times[5]}, []schemas.Position{{Sequence: 6}, {Sequence: 5}}},
+		{"of a kind in that time", FailureFilter{Since: times[5], Kinds: []FailureKind{FailedTool}}, nil},
+		{"of a time after it", FailureFilter{Since: times[6].Add(time.Millisecond)}, nil},
+	} {
+		var got []schemas.Position
+		page, err := s.Failures(context.Background(), "p", row.filter, Paging{})
+		for _, f := range page.Failures {
+			got = append(got, f.Position)
+		}
+		if diff := cmp.Diff(row.want, got); err != nil || page.Next != "" || diff != "" {
+			t.Errorf("%s: %v, next %q (-want +got):\n%s", row.why, err, page.Next, diff)
+		}
 	}
 }

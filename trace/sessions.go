@@ -3,6 +3,7 @@ package trace
 import (
 	"context"
 	"encoding/base64"
+	"errors"
 	"slices"
 	"time"
 
@@ -116,47 +117,35 @@ func (f Filter) takes(info SessionInfo) bool {
 		(f.CreatedUntil.IsZero() || info.Created.Before(f.CreatedUntil))
 }
 
-// maxLooked bounds how many sessions are looked at for one page.
-const maxLooked = 5000
-
 // Sessions lists those of a project's sessions that the filter takes, by last activity, the newest
 // first. A session that becomes active between two pages moves to the front, where the second page
 // does not look. A filter that takes few sessions may leave a page short, or empty, though it has a
 // Next.
 func (s *Store) Sessions(ctx context.Context, project string, filter Filter, paging Paging) (SessionPage, error) {
-	var found []SessionInfo
-	limit := paging.limit()
-	if err := checkCursor(project, paging.Cursor); err != nil {
+	if err := checkCursor(spaceActivity, project, paging.Cursor, func(key []byte) (schemas.SessionRef, error) {
+		ref, _, err := parseActivityKey(key)
+		return ref, err
+	}); err != nil {
 		return SessionPage{}, err
 	}
-	for looked := 0; ; {
-		rows, next, err := s.listing(ctx, spaceActivity, project, paging)
+	var page SessionPage
+	next, err := s.filtered(ctx, spaceActivity, project, paging, func(row listed) (bool, error) {
+		ref, _, err := parseActivityKey(row.key)
 		if err != nil {
-			return SessionPage{}, s.explain(err, "list sessions of %s", project)
+			return false, err
 		}
-		for i, row := range rows {
-			ref, _, err := parseActivityKey(row.key)
-			if err != nil {
-				return SessionPage{}, s.explain(err, "list sessions of %s", project)
-			}
-			info, there, err := s.Session(ref)
-			if err != nil {
-				return SessionPage{}, err
-			}
-			if !there || !filter.takes(info) { // not there: it was deleted just now
-				continue
-			}
-			found = append(found, info)
-			if len(found) == limit && i < len(rows)-1 {
-				return SessionPage{found, encodeCursor(projectKey(spaceActivity, project), row.key)}, nil
-			}
+		info, there, err := s.Session(ref)
+		if err != nil || !there || !filter.takes(info) { // not there: it was deleted just now
+			return false, err
 		}
-		looked += len(rows)
-		if next == "" || len(found) == limit || looked >= maxLooked {
-			return SessionPage{found, next}, nil
-		}
-		paging.Cursor = next
+		page.Sessions = append(page.Sessions, info)
+		return true, nil
+	})
+	if err != nil {
+		return SessionPage{}, s.explain(err, "list sessions of %s", project)
 	}
+	page.Next = next
+	return page, nil
 }
 
 // info completes a session's summary by what it names by position.
@@ -227,22 +216,55 @@ func (s *Store) listing(ctx context.Context, space byte, project string, paging 
 	return rows, next, err
 }
 
+// maxLooked bounds how many rows of an index are looked at for one page.
+const maxLooked = 5000
+
+// filtered hands rows of an index over a project to take until that took a page of them, or many were looked at,
+// and returns the cursor of the next page. If take returns errStop there is none.
+func (s *Store) filtered(ctx context.Context, space byte, project string, paging Paging, take func(listed) (bool, error)) (string, error) {
+	taken, limit := 0, paging.limit()
+	for looked := 0; ; {
+		rows, next, err := s.listing(ctx, space, project, paging)
+		if err != nil {
+			return "", err
+		}
+		for i, row := range rows {
+			took, err := take(row)
+			switch {
+			case errors.Is(err, errStop):
+				return "", nil
+			case err != nil:
+				return "", err
+			case took:
+				taken++
+			}
+			if taken == limit && i < len(rows)-1 {
+				return encodeCursor(projectKey(space, project), row.key), nil
+			}
+		}
+		looked += len(rows)
+		if next == "" || taken == limit || looked >= maxLooked {
+			return next, nil
+		}
+		paging.Cursor = next
+	}
+}
+
 // encodeCursor makes a cursor of the last key of a page.
 func encodeCursor(prefix, last []byte) string {
 	return base64.RawURLEncoding.EncodeToString(last[len(prefix):])
 }
 
-// checkCursor refuses what no page of a listing of sessions has ever ended with.
-func checkCursor(project, cursor string) error {
+// checkCursor refuses what no page of a listing has ever ended with; parse reads a key of the index.
+func checkCursor(space byte, project, cursor string, parse func(key []byte) (schemas.SessionRef, error)) error {
 	if cursor == "" {
 		return nil
 	}
-	prefix := projectKey(spaceActivity, project)
-	key, err := decodeCursor(prefix, cursor)
+	key, err := decodeCursor(projectKey(space, project), cursor)
 	if err != nil {
 		return err
 	}
-	if ref, _, err := parseActivityKey(key[:len(key)-1]); err != nil || ref.Validate() != nil {
+	if ref, err := parse(key[:len(key)-1]); err != nil || ref.Validate() != nil {
 		return errCursor()
 	}
 	return nil

@@ -292,7 +292,7 @@ func TestTombstoneRemovesEverything(t *testing.T) {
 	if _, found, err := s.Call(bob, "c1"); found || err != nil {
 		t.Errorf("call: %v, %v", found, err)
 	}
-	if page, err := s.Errors(ctx, "p", Paging{}); err != nil || len(page.Failures) != 0 {
+	if page, err := s.Failures(ctx, "p", FailureFilter{}, Paging{}); err != nil || len(page.Failures) != 0 {
 		t.Errorf("failures: %+v, %v", page, err)
 	}
 	rows, err := s.Usage(ctx, "p", 0, DayOf(noon)+1)

@@ -129,7 +129,7 @@ func found(s *Store) (contents, error) {
 	for _, row := range rows {
 		got.Tokens += row.Tokens.Total
 	}
-	failures, err := s.Errors(ctx, "p", Paging{Limit: 1000})
+	failures, err := s.Failures(ctx, "p", FailureFilter{}, Paging{Limit: 1000})
 	got.Failures = len(failures.Failures)
 	return got, err
 }

@@ -36,7 +36,7 @@ func addCommands(root *cobra.Command) {
 		&cobra.Group{ID: groupServe, Title: "Serve and configure:"})
 	for id, commands := range map[string][]*cobra.Command{
 		groupRun:   {runCommand(), chatCommand()},
-		groupLook:  {sessionsCommand(), traceCommand(), checkCommand(), agentsCommand(), modelsCommand(), toolsCommand(), decideCommand("approve"), decideCommand("deny")},
+		groupLook:  {sessionsCommand(), traceCommand(), failuresCommand(), checkCommand(), agentsCommand(), modelsCommand(), toolsCommand(), decideCommand("approve"), decideCommand("deny")},
 		groupServe: {devCommand(), configCommand()},
 	} {
 		for _, cmd := range commands {

@@ -31,6 +31,7 @@ func needs() map[string]need {
 
 		"sessions":      needsTrace,
 		"sessions show": needsTrace,
+		"failures":      needsTrace,
 		"trace show":    needsTrace,
 		"trace export":  needsTrace,
 		"agents":        needsTrace,

@@ -125,8 +125,11 @@ func (st *step) unusable(c *Call) string {
 		return "The call was cut off before it was complete, and was not run."
 	}
 	if _, ok := st.Tools[c.Name]; !ok {
-		names := slices.Sorted(maps.Keys(st.Tools))
-		return fmt.Sprintf("There is no tool named %.80q. Available tools: %s.", c.Name, strings.Join(names, ", "))
+		available := "No tools are available."
+		if len(st.Tools) > 0 {
+			available = "Available tools: " + strings.Join(slices.Sorted(maps.Keys(st.Tools)), ", ") + "."
+		}
+		return fmt.Sprintf("There is no tool named %.80q. %s", c.Name, available)
 	}
 	args := jsontext.Value(c.Arguments)
 	if len(strings.TrimSpace(c.Arguments)) == 0 {

@@ -235,6 +235,14 @@ func TestUnusableCalls(t *testing.T) {
 	}
 }
 
+// A model that has no tools is not told of a list of them.
+func TestNoToolsAtAll(t *testing.T) {
+	p := newPlay(t).create("").task().do(ToolsListed{}).say(schemas.NewToolCall("x", "look", "{}"))
+	if said := strings.Join(p.out, "\n"); !strings.Contains(said, `No tools are available." failed`) {
+		t.Errorf("%s", said)
+	}
+}
+
 // Tools are listed once; what comes later, of another asking, changes nothing.
 func TestToolsAreASnapshot(t *testing.T) {
 	p := newPlay(t).create("").task().do(ToolsListed{})
