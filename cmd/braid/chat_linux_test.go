@@ -64,6 +64,7 @@ func TestChatAsks(t *testing.T) {
 	s.see("> ")
 	s.hit("/mode allow-all" + enter)
 	s.see("approval mode: allow-all")
+	s.see("> ")
 	s.hit("$ echo unasked" + enter)
 	s.see("unasked: exit code 0")
 	s.see("> ")
@@ -75,6 +76,7 @@ func TestChatAsks(t *testing.T) {
 // Who comes back sees what was said, is asked what waits, and goes on; a line joins what runs.
 func TestChatResumes(t *testing.T) {
 	b := newBusySession(t)
+	b.await("a question", func(s shown) bool { return len(s.Pending) == 1 })
 	s := sitDown(t, []string{"BRAID_SERVER=" + b.url}, "chat", "--session", "s")
 	s.see("session s on shell/demo, approval mode always-ask")
 	s.see("> $ echo one")
@@ -84,9 +86,14 @@ func TestChatResumes(t *testing.T) {
 	s.hit("/mode allow-all" + enter) // decides on what waits, too
 	s.see("one: exit code 0")
 	s.see("> ")
-	s.hit("$ echo first; sleep 2" + enter)
+	goOn := filepath.Join(t.TempDir(), "go-on")
+	s.hit("$ echo first; until test -e " + goOn + "; do sleep 0.05; done" + enter)
 	s.see("first\r\n")
 	s.hit("$ echo joined" + enter)
+	b.await("it joined", func(s shown) bool { return len(s.Queue) == 1 })
+	if err := os.WriteFile(goOn, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	s.see("a queued prompt: ")
 	s.see("joined: exit code 0")
 	s.see("> ")
@@ -96,7 +103,7 @@ func TestChatResumes(t *testing.T) {
 	// The last three tasks are shown, the others told of.
 	s = sitDown(t, []string{"BRAID_SERVER=" + b.url}, "chat", "--session", "s")
 	s.see("> $ echo one")
-	s.see("> $ echo first; sleep 2")
+	s.see("> $ echo first; until")
 	s.see("joined: exit code 0")
 	s.see("> ")
 	s.hit("several\nlines" + enter) // as two prompts, since they are not pasted at once

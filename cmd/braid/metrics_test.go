@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/rs/zerolog"
 	"github.com/spf13/pflag"
@@ -80,26 +79,19 @@ func (l *firstLine) text() string {
 // awaitSeries scrapes until a series has its value: what is told is told behind what happens.
 func awaitSeries(t *testing.T, url, series string) {
 	t.Helper()
-	deadline := time.After(20 * time.Second)
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for {
+	var text []byte
+	if !eventually(func() bool {
 		response, err := http.Get(url)
 		if err != nil {
 			t.Fatal(err)
 		}
-		text, err := io.ReadAll(response.Body)
+		text, err = io.ReadAll(response.Body)
 		response.Body.Close()
 		if err != nil {
 			t.Fatal(err)
 		}
-		if strings.Contains(string(text), "\n"+series+"\n") {
-			return
-		}
-		select {
-		case <-tick.C:
-		case <-deadline:
-			t.Fatalf("%s never came: %s", series, text)
-		}
+		return strings.Contains(string(text), "\n"+series+"\n")
+	}) {
+		t.Fatalf("%s never came: %s", series, text)
 	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"iter"
 	"net/http"
@@ -68,20 +69,35 @@ func (b *busySession) await(what string, holds func(shown) bool) shown {
 	var seen struct {
 		Session shown `json:"session"`
 	}
-	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); {
+	if !eventually(func() bool {
 		var text strings.Builder
 		if err := b.api.copy(context.Background(), b.path, &text); err != nil {
 			b.t.Fatal(err)
 		}
+		seen.Session = shown{}
 		if err := schemas.DecodeJSON([]byte(text.String()), &seen); err != nil {
 			b.t.Fatal(err)
 		}
-		if holds(seen.Session) {
-			return seen.Session
+		return holds(seen.Session)
+	}) {
+		b.t.Fatalf("%s: %+v", what, seen.Session)
+	}
+	return seen.Session
+}
+
+// eventually tries until it holds; false if it never does.
+func eventually(holds func() bool) bool {
+	deadline := time.After(time.Minute)
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for !holds() {
+		select {
+		case <-tick.C:
+		case <-deadline:
+			return false
 		}
 	}
-	b.t.Fatalf("%s: %+v", what, seen.Session)
-	return shown{}
+	return true
 }
 
 func (b *busySession) refused(code schemas.Code, method, path string, body any) {
@@ -177,6 +193,21 @@ func TestSessionShowsWhatIsInForce(t *testing.T) {
 	b.await("the new mode", func(s shown) bool { return s.Mode == schemas.ApproveNone && s.State == "idle" })
 }
 
+// An interrupted run has its task aborted, and waits for its end.
+func TestRunIsInterrupted(t *testing.T) {
+	url := devServer(t, "--data", t.TempDir())
+	for range 3 {
+		ctx, cancel := context.WithCancel(context.Background())
+		var stderr bytes.Buffer
+		out := &watched{text: "begun", seen: cancel}
+		code := run(ctx, []string{"run", "--server", url, "--approve", "allow-all", "$ echo begun; sleep 600"}, strings.NewReader(""), out, &stderr)
+		cancel()
+		if said := stderr.String(); code != cli.ExitFailed || !strings.HasSuffix(said, "\naborting\nbraid run: the task ended: aborted\n") {
+			t.Errorf("%d: %s\n%s", code, said, out)
+		}
+	}
+}
+
 // The flags of a run reach its session.
 func TestRunFlags(t *testing.T) {
 	b := newBusySession(t)
@@ -235,10 +266,8 @@ func TestDeleteOverHTTP(t *testing.T) {
 		t.Errorf("delete: %d", got)
 	}
 	watching.Wait()
-	for end := time.Now().Add(30 * time.Second); status() != http.StatusNoContent; {
-		if time.Now().After(end) {
-			t.Fatal("the session is not deleted")
-		}
+	if !eventually(func() bool { return status() == http.StatusNoContent }) {
+		t.Fatal("the session is not deleted")
 	}
 	b.refused(schemas.CodeUnknownSession, http.MethodGet, b.path, nil)
 	b.refused(schemas.CodeUnknownSession, http.MethodGet, b.path+"/stream", nil)

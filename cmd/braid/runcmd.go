@@ -186,9 +186,17 @@ func (r *promptRun) run(ctx context.Context, c *client.Client, o *runOptions, ta
 	r.waiting.Store(r.task.Taken == schemas.TakenQueued)
 	// Interrupted, the task is aborted and its end awaited; only a second signal ends the process.
 	following, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	defer cancel()
-	stopAbort := context.AfterFunc(ctx, func() { r.abort(following, cancel) })
-	defer stopAbort()
+	aborted := make(chan struct{})
+	stopAbort := context.AfterFunc(ctx, func() {
+		defer close(aborted)
+		r.abort(following, cancel)
+	})
+	defer func() {
+		cancel()
+		if !stopAbort() {
+			<-aborted
+		}
+	}()
 	cursor := r.task.Cursor
 	if r.waiting.Load() {
 		if cursor, err = r.awaitTurn(following); err != nil {
@@ -262,7 +270,8 @@ func (r *promptRun) gap(g client.Gap) error {
 
 func (r *promptRun) abort(ctx context.Context, giveUp context.CancelFunc) {
 	fmt.Fprintln(r.console.err, "aborting")
-	if err := r.stop(ctx); err != nil {
+	// That it has ended meanwhile is seen in what is followed.
+	if err := unless(r.stop(ctx), schemas.CodeNotRunning); err != nil && ctx.Err() == nil {
 		fmt.Fprintf(r.console.err, "abort: %v\n", err)
 	}
 	select {

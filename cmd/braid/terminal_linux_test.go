@@ -62,7 +62,7 @@ func sitDown(t *testing.T, env []string, args ...string) *atTerminal {
 	t.Helper()
 	person, program := openTerminal(t)
 	s := &atTerminal{t: t, person: person, came: make(chan struct{}, 1)}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute) // longer than anything is waited for
 	t.Cleanup(cancel)
 	s.cmd = exec.CommandContext(ctx, "braid", args...)
 	s.cmd.Stdin, s.cmd.Stdout, s.cmd.Stderr = program, program, program
@@ -114,7 +114,7 @@ func (s *atTerminal) shown() string {
 // see waits until something is shown behind what was seen before.
 func (s *atTerminal) see(text string) {
 	s.t.Helper()
-	bound := time.NewTimer(20 * time.Second)
+	bound := time.NewTimer(time.Minute)
 	defer bound.Stop()
 	for {
 		if i := strings.Index(s.shown()[s.at:], text); i >= 0 {

@@ -5,16 +5,23 @@ import (
 	"context"
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/spf13/cobra"
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if os.Getenv(asSignalled) != "" {
+		signalTwice()
+	}
+	goleak.VerifyTestMain(m)
+}
 
 func TestPriceList(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "prices.yaml")
@@ -153,4 +160,40 @@ func TestOnSignalEndsTheContext(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-ctx.Done()
+}
+
+// asSignalled makes the test binary a process that is sent two signals.
+const asSignalled = "TEST_AS_SIGNALLED"
+
+// signalTwice sends this process a signal, and another one at the instant its context has ended. If it
+// survives both it says so by its exit code.
+func signalTwice() {
+	ctx, _ := OnSignal(context.Background())
+	_ = syscall.Kill(syscall.Getpid(), syscall.SIGTERM)
+	<-ctx.Done()
+	_ = syscall.Kill(syscall.Getpid(), syscall.SIGTERM)
+	<-time.After(time.Minute)
+	os.Exit(ExitOK)
+}
+
+// The second signal ends a process at once, also if it comes with the first one's effect.
+func TestSecondSignalIsNotLost(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var processes []*exec.Cmd
+	for range 8 {
+		cmd := exec.CommandContext(t.Context(), self)
+		cmd.Env = append(os.Environ(), asSignalled+"=1")
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		processes = append(processes, cmd)
+	}
+	for _, cmd := range processes {
+		if err := cmd.Wait(); cmd.ProcessState.ExitCode() != -1 { // no code: a signal ended it
+			t.Errorf("%s, %v", cmd.ProcessState, err)
+		}
+	}
 }

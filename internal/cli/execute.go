@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"sync"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -77,12 +78,22 @@ func atField(err error) error {
 }
 
 // OnSignal returns a context that ends with the first SIGINT or SIGTERM, which asks a process to
-// finish what it is at. A second one finds no handler any more and ends the process at once. stop
-// gives up listening; call it when the process is done.
+// finish what it is at. A second one finds no handler any more and ends the process at once, however
+// soon after the context it comes. stop gives up listening; call it when the process is done.
 func OnSignal(parent context.Context) (ctx context.Context, stop context.CancelFunc) {
-	ctx, stop = signal.NotifyContext(context.WithValue(parent, withoutSignals{}, parent), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop)
-	return ctx, stop
+	ctx, cancel := context.WithCancel(context.WithValue(parent, withoutSignals{}, parent))
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	var listening sync.WaitGroup
+	listening.Go(func() {
+		defer cancel() // last: who sees it may rely on the default being back
+		defer signal.Stop(signals)
+		select {
+		case <-signals:
+		case <-ctx.Done():
+		}
+	})
+	return ctx, func() { cancel(); listening.Wait() }
 }
 
 // UnlessStopped is err, which kept a process from beginning; nil if it was told to stop meanwhile, since an
