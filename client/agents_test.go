@@ -81,7 +81,7 @@ func TestUsage(t *testing.T) {
 			t.Errorf("of a session: %+v %v", one, err)
 		}
 		all, err := c.Usage(ctx, client.UsageOptions{})
-		if err != nil || all.Total.Requests < 1 || all.From == "" || all.To != one.To {
+		if err != nil || all.Total.Requests < 1 || all.From == "" || all.To < one.To { // a day may end in between
 			t.Errorf("of all: %+v %v", all, err)
 		}
 		day := time.Date(2020, 2, 29, 12, 0, 0, 0, time.UTC)
@@ -100,9 +100,8 @@ func TestEvents(t *testing.T) {
 	w, _ := newWorld(t, nil)
 	w.each(t, func(t *testing.T, c *client.Client) {
 		ctx := testContext(t)
-		var s *client.Session
+		s, last := c.Session("none-yet"), ""
 		var told []string
-		last := ""
 		for event, err := range c.Events(ctx, "") {
 			if err != nil {
 				t.Fatal(err)
@@ -131,9 +130,11 @@ func TestEvents(t *testing.T) {
 					}
 				}
 			case client.Deleted:
-				told = append(told, "deleted "+e.ID)
+				if e.ID == s.ID() {
+					told = append(told, "deleted")
+				}
 			}
-			if len(told) > 0 && told[len(told)-1] == "deleted "+s.ID() {
+			if slices.Contains(told, "deleted") {
 				break
 			}
 		}

@@ -52,14 +52,6 @@ func stalled(t *testing.T, events func(func(client.Event, error) bool), meanwhil
 // else if it has to be done every second.
 const shortLived = 10 * time.Second
 
-// patientContext bounds a test in which much is said, on a machine that is slow.
-func patientContext(t *testing.T) context.Context {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
-	t.Cleanup(cancel)
-	return ctx
-}
-
 // longTask runs a task whose model says much, to its end. A stalled range keeps it from nothing.
 func longTask(t *testing.T, ctx context.Context, s *client.Session) {
 	t.Helper()
@@ -74,7 +66,7 @@ func TestAStalledStream(t *testing.T) {
 	script := "turns:\n  - steps:\n      - text: " + strings.Repeat("0123456789abcdef", said/16) + "\n        deltas: 150\n"
 	w, _ := newWorldOf(t, map[string]string{"m": script}, bus.Topology{LiveTTL: shortLived})
 	w.each(t, func(t *testing.T, c *client.Client) {
-		ctx := patientContext(t)
+		ctx := testContext(t)
 		s := create(t, c, "scripted/m", schemas.ApproveAll)
 		got := stalled(t, s.Stream(ctx, client.WatchOptions{}), func() {
 			longTask(t, ctx, s)
@@ -124,7 +116,7 @@ func TestAStalledStreamIsFilled(t *testing.T) {
 	script := "turns:\n  - steps:\n      - text: " + strings.Repeat("0123456789abcdef", said/16) + "\n        deltas: 150\n"
 	w, _ := newWorld(t, map[string]string{"m": script})
 	w.each(t, func(t *testing.T, c *client.Client) {
-		ctx := patientContext(t)
+		ctx := testContext(t)
 		s := create(t, c, "scripted/m", schemas.ApproveAll)
 		fragments := 0
 		for _, event := range stalled(t, s.Stream(ctx, client.WatchOptions{}), func() { longTask(t, ctx, s) }) {
@@ -148,7 +140,7 @@ func TestAStalledViewOfTurns(t *testing.T) {
 	script := "turns:\n  - steps:\n      - text: " + strings.Repeat("0123456789abcdef", said/16) + "\n        deltas: 150\n"
 	w, _ := newWorldOf(t, map[string]string{"m": script}, bus.Topology{LiveTTL: shortLived})
 	w.each(t, func(t *testing.T, c *client.Client) {
-		ctx := patientContext(t)
+		ctx := testContext(t)
 		s := create(t, c, "scripted/m", schemas.ApproveAll)
 		got := stalled(t, s.Turns(ctx, client.WatchOptions{}), func() {
 			longTask(t, ctx, s)
@@ -173,7 +165,7 @@ func TestAStalledViewOfTurns(t *testing.T) {
 func TestStalledEvents(t *testing.T) {
 	w, _ := newWorld(t, nil)
 	w.each(t, func(t *testing.T, c *client.Client) {
-		ctx := patientContext(t)
+		ctx := testContext(t)
 		const many = 40
 		var sessions []*client.Session
 		states := map[string]bus.SessionState{}
@@ -182,6 +174,14 @@ func TestStalledEvents(t *testing.T) {
 				t.Fatal(err)
 			}
 			switch e := event.(type) {
+			case client.Missed: // nobody tells again what is over by now
+				for _, s := range sessions {
+					info, err := s.Info(ctx)
+					if err != nil {
+						t.Fatal(err)
+					}
+					states[s.ID()] = info.State
+				}
 			case client.Watching:
 				for range many - len(sessions) {
 					s := create(t, c, "shell/demo", schemas.ApproveAll)

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"net/http"
-	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"testing/iotest"
+	"testing/synctest"
 	"time"
 
 	"braid/schemas"
@@ -78,50 +80,94 @@ func FuzzPlace(f *testing.F) {
 // A stream may last as long as it likes, and be taken from as slowly as its reader likes; one that
 // says nothing while it is read is given up, and made again.
 func TestCase_F03_OnlySilenceEndsAStream(t *testing.T) {
-	asked := 0
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", "text/event-stream")
-		if asked++; asked > 1 {
-			_, _ = io.WriteString(w, "event: session_deleted\ndata: {}\n\n")
-			return
-		}
-		_, _ = io.WriteString(w, "event: task_state\ndata: {\"state\":\"idle\",\"cursor\":\"e-1.0\"}\n\n")
-		_ = http.NewResponseController(w).Flush()
-		<-r.Context().Done() // the connection stays open, and silent
-	}))
-	defer server.Close()
-	transport := HTTP(server.URL, "t").(*httpTransport)
-	if transport.http.Timeout != 0 {
-		t.Errorf("the client gives up after %s, in the middle of whatever it reads", transport.http.Timeout)
-	}
-	transport.silence = 20 * time.Millisecond
-	c := New(transport)
-	defer c.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	states := 0
-	for event, err := range c.Session("s").Stream(ctx, WatchOptions{}) {
-		if err != nil {
-			if !IsCode(err, schemas.CodeDeleted) {
-				t.Error(err)
+	synctest.Test(t, func(t *testing.T) {
+		const state = "event: task_state\ndata: {\"state\":\"idle\",\"cursor\":\"e-1.0\"}\n\n"
+		asked := 0
+		transport := piped(t, func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			if asked++; asked > 1 {
+				_, _ = io.WriteString(w, "event: session_deleted\ndata: {}\n\n")
+				return
 			}
-			break
+			for range 3 {
+				_, _ = io.WriteString(w, state)
+				_ = http.NewResponseController(w).Flush()
+				<-time.After(maxSilence - time.Second)
+			}
+			<-r.Context().Done() // the connection stays open, and silent
+		})
+		c := New(transport)
+		defer c.Close()
+		states, last := 0, time.Now()
+		for event, err := range c.Session("s").Stream(t.Context(), WatchOptions{}) {
+			if err != nil {
+				if !IsCode(err, schemas.CodeDeleted) {
+					t.Error(err)
+				}
+				break
+			}
+			if _, ok := event.(State); ok {
+				states++
+				<-time.After(time.Hour)
+				last = time.Now()
+			}
 		}
-		if _, ok := event.(State); ok {
-			states++
+		if silent := time.Since(last) - defaultPauses.first; states != 3 || asked != 2 || silent != maxSilence {
+			t.Errorf("%d states, asked %d times, the last time after %s", states, asked, silent)
 		}
+	})
+}
+
+// pipes are a network for tests whose time is a bubble's: a listener, all of whose connections are pipes.
+type pipes struct {
+	conns  chan net.Conn
+	closed chan struct{}
+}
+
+func (p pipes) Accept() (net.Conn, error) {
+	select {
+	case conn := <-p.conns:
+		return conn, nil
+	case <-p.closed:
+		return nil, net.ErrClosed
 	}
-	if states != 1 || asked != 2 {
-		t.Errorf("%d states, asked %d times", states, asked)
+}
+
+func (p pipes) Close() error { close(p.closed); return nil }
+
+func (p pipes) Addr() net.Addr { return &net.TCPAddr{} }
+
+func (p pipes) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	here, there := net.Pipe()
+	select {
+	case p.conns <- there:
+		return here, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
 	}
+}
+
+// piped reaches a server over pipes. The server ends with the test.
+func piped(t *testing.T, serve http.HandlerFunc) *httpTransport {
+	t.Helper()
+	network := pipes{make(chan net.Conn), make(chan struct{})}
+	server := &http.Server{Handler: serve} //nolint:gosec // it has the clients that it is given here
+	var served sync.WaitGroup
+	served.Go(func() { _ = server.Serve(network) })
+	t.Cleanup(func() {
+		if err := server.Close(); err != nil {
+			t.Error(err)
+		}
+		served.Wait()
+	})
+	transport := HTTP("http://127.0.0.1", "t").(*httpTransport)
+	transport.http.Transport.(*http.Transport).DialContext = network.dial
+	return transport
 }
 
 // What does not come back is given up.
 func TestGivingUp(t *testing.T) {
-	server := httptest.NewServer(http.NotFoundHandler())
-	url := server.URL
-	server.Close() // nobody listens there
-	c := New(HTTP(url, "t"))
+	c := New(HTTP("http://127.0.0.1:1", "t")) // no port that was ever given out: nobody else can come to listen there
 	defer c.Close()
 	c.pauses = pauses{first: time.Millisecond, longest: 2 * time.Millisecond, tries: 4, patience: time.Minute}
 	if _, err := c.Session("s").Info(context.Background()); !IsCode(err, schemas.CodeUnavailable) {

@@ -149,7 +149,7 @@ func (n narrow) Accept() (net.Conn, error) {
 
 func bounded(end func(context.Context) error) func() error {
 	return func() error {
-		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		return end(ctx)
 	}
@@ -207,10 +207,10 @@ func (w *world) each(t *testing.T, test func(t *testing.T, c *client.Client)) {
 	}
 }
 
-// testContext bounds a test.
+// testContext bounds a test that gets nowhere: no test that gets on takes so long, however slow its machine is.
 func testContext(t *testing.T) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }

@@ -111,7 +111,7 @@ func (w *world) engine(name string) *engine.Engine {
 		w.t.Fatal(err)
 	}
 	w.t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		if err := e.Stop(ctx); err != nil {
 			w.t.Error(err)
@@ -170,7 +170,7 @@ func (w *world) gateway() {
 func (w *world) send(c schemas.Command) {
 	w.t.Helper()
 	c.Session = ref
-	if _, _, err := w.conn.SendAndWait(w.t.Context(), c, 20*time.Second); err != nil {
+	if _, _, err := w.conn.SendAndWait(w.t.Context(), c, time.Minute); err != nil {
 		w.t.Fatalf("%s: %v", c.Type, err)
 	}
 }
@@ -226,21 +226,55 @@ func (w *world) scrape() map[string]float64 {
 	return values
 }
 
-// until scrapes until a series has a value.
-func (w *world) until(series string, want float64) map[string]float64 {
+// await scrapes until nothing is amiss: what is counted follows what can be seen, and each count by itself.
+func (w *world) await(amiss func(map[string]float64) string) {
 	w.t.Helper()
-	deadline := time.After(20 * time.Second)
+	deadline := time.After(time.Minute)
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		values := w.scrape()
-		if got, ok := values[series]; ok && got == want {
-			return values
+		what := amiss(w.scrape())
+		if what == "" {
+			return
 		}
 		select {
 		case <-tick.C:
 		case <-deadline:
-			w.t.Fatalf("%s never was %v: %v", series, want, values)
+			w.t.Fatal(what)
+		}
+	}
+}
+
+// until scrapes until a series has a value.
+func (w *world) until(series string, want float64) {
+	w.t.Helper()
+	w.await(func(values map[string]float64) string {
+		if got, ok := values[series]; ok && got == want {
+			return ""
+		}
+		return fmt.Sprintf("%s never was %v: %v", series, want, values)
+	})
+}
+
+// speaks sends a command, and waits until it has a model say something.
+func (w *world) speaks(c schemas.Command) {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(w.t.Context(), time.Minute)
+	defer cancel()
+	follower, err := w.conn.Follow(ctx, ref, bus.FollowOptions{})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer follower.Close()
+	w.send(c)
+	for {
+		event, err := follower.Next(ctx)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		frame, ok := event.(bus.Frame)
+		if ok && slices.ContainsFunc(frame.Messages, func(m schemas.Message) bool { return m.Kind() == schemas.KindPartialText }) {
+			return
 		}
 	}
 }
@@ -250,27 +284,30 @@ func TestScrapeAfterASession(t *testing.T) {
 	w.send(schemas.Command{ID: "c", Type: schemas.CommandCreate, Create: &schemas.CreateBody{Model: "scripted/m", ApprovalMode: schemas.ApproveAll}})
 	w.send(schemas.Command{ID: "t1", Type: schemas.CommandTask, Task: &schemas.TaskBody{Prompt: "hello"}})
 	w.until(`braid_tasks_total{cause="done",status="completed"}`, 1)
-	w.send(schemas.Command{ID: "t2", Type: schemas.CommandTask, Task: &schemas.TaskBody{Prompt: "again"}})
+	w.speaks(schemas.Command{ID: "t2", Type: schemas.CommandTask, Task: &schemas.TaskBody{Prompt: "again"}})
 	w.send(schemas.Command{ID: "t3", Type: schemas.CommandTask, Task: &schemas.TaskBody{Prompt: "too much"}})
 	w.until(`braid_engine_sessions{state="running"}`, 1)
 	w.send(schemas.Command{ID: "a", Type: schemas.CommandAbort, Abort: &schemas.AbortBody{}})
-	w.until(`braid_tasks_total{cause="user",status="aborted"}`, 1)
 	if status, _ := w.get(w.url+"/v1/sessions/nowhere", ""); status != http.StatusNotFound {
 		t.Errorf("status %d", status)
 	}
-	got := w.until(`braid_engine_sessions{state="idle"}`, 0)
-	if got["braid_append_seconds_count"] < 8 {
-		t.Errorf("%v frames", got["braid_append_seconds_count"])
-	}
-	for _, vague := range []string{"braid_append_seconds_count", `braid_model_tokens_total{kind="input",model="scripted/m"}`, `braid_model_cost_dollars_total{model="scripted/m"}`, `braid_model_tokens_total{kind="output",model="scripted/m"}`} {
-		if got[vague] <= 0 { // the aborted request and the failed one are estimated
-			t.Errorf("%s is %v", vague, got[vague])
+	w.await(func(got map[string]float64) string {
+		for vague, least := range map[string]float64{ // the aborted request and the failed one are estimated
+			"braid_append_seconds_count":                                 8,
+			`braid_model_tokens_total{kind="input",model="scripted/m"}`:  1,
+			`braid_model_tokens_total{kind="output",model="scripted/m"}`: 1,
+			`braid_model_cost_dollars_total{model="scripted/m"}`:         1e-9,
+		} {
+			if got[vague] < least {
+				return fmt.Sprintf("%s is %v", vague, got[vague])
+			}
+			delete(got, vague)
 		}
-		delete(got, vague)
-	}
-	if diff := cmp.Diff(afterTheSession(), got); diff != "" {
-		t.Errorf("(-want +got)\n%s", diff)
-	}
+		if diff := cmp.Diff(afterTheSession(), got); diff != "" {
+			return "(-want +got)\n" + diff
+		}
+		return ""
+	})
 }
 
 func afterTheSession() map[string]float64 {
@@ -357,12 +394,25 @@ func TestDocumented(t *testing.T) {
 	for _, m := range row.FindAllStringSubmatch(string(text), -1) {
 		documented[m[1]] = strings.TrimSpace(m[2] + " " + sorted(m[3]))
 	}
-	served := map[string]string{}
-	families, err := everything(t).registry.Gather()
+	m := everything(t)
+	served := families(t, m)
+	for given := time.Now(); served["braid_tool_queue_calls"] == "" && time.Since(given) < time.Minute; {
+		served = families(t, m) // a broker that is slow to tell how long its queues are is left out
+	}
+	if diff := cmp.Diff(documented, served); diff != "" {
+		t.Errorf("(-documented +served)\n%s", diff)
+	}
+}
+
+// families are those of braid's metrics that are served: name, type and labels.
+func families(t *testing.T, m *Metrics) map[string]string {
+	t.Helper()
+	all, err := m.registry.Gather()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, f := range families {
+	served := map[string]string{}
+	for _, f := range all {
 		if !strings.HasPrefix(f.GetName(), "braid_") {
 			continue
 		}
@@ -372,9 +422,7 @@ func TestDocumented(t *testing.T) {
 		}
 		served[f.GetName()] = strings.Join(words, " ")
 	}
-	if diff := cmp.Diff(documented, served); diff != "" {
-		t.Errorf("(-documented +served)\n%s", diff)
-	}
+	return served
 }
 
 // sorted are the names in a cell of the table, in the order in which they are served.

@@ -25,7 +25,7 @@ var someTask = engine.TaskOf{Session: ref, Agent: "reviewer", Task: "t1"}
 
 func closeSpans(t *testing.T, s *Spans) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	if err := s.Close(ctx); err != nil {
 		t.Error(err)

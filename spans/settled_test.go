@@ -88,10 +88,16 @@ func TestCallsThatAreLost(t *testing.T) {
 func TestCallsThatNeverStart(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
-	s.script = scriptOf(waits + ", " + hurries)
+	s.script = scriptOf("{text: [Let us, {wait: loss}, see.]}, " + waits + ", " + hurries)
 	s.engine("e1")
-	s.lose() // before anybody knows
 	s.prompt()
+	if err := s.model.Reached(t.Context(), "loss"); err != nil { // its request has tools
+		t.Fatal(err)
+	}
+	s.lose()
+	if err := s.model.Release("loss"); err != nil {
+		t.Fatal(err)
+	}
 	s.await("execute_tool hurry", 1)
 	s.send(schemas.Command{ID: "a", Type: schemas.CommandAbort})
 	s.checkCalls(map[string]int{

@@ -50,8 +50,9 @@ var ref = schemas.SessionRef{Project: "default", ID: "s1"}
 type stage struct {
 	t      *testing.T
 	broker *bustest.Broker
-	conn   *bus.Conn // the test's own
-	script string    // its model's
+	conn   *bus.Conn        // the test's own
+	script string           // its model's
+	model  *scripted.Script // of the engine that was started last
 	// sent are the spans of all processes; a killed one's are among them, if they were over.
 	sent    *tracetest.InMemoryExporter
 	lose    func() // loses the toolrunner
@@ -121,6 +122,7 @@ func (s *stage) engine(name string) (kill func()) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
+	s.model = parsed
 	models, err := llm.NewCatalog(scripted.New(map[string]*scripted.Script{"m": parsed}))
 	if err != nil {
 		s.t.Fatal(err)
@@ -140,7 +142,7 @@ func (s *stage) engine(name string) (kill func()) {
 		s.t.Fatal(err)
 	}
 	stop := func() error {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		return e.Stop(ctx)
 	}
@@ -161,7 +163,7 @@ func (s *stage) engine(name string) (kill func()) {
 func (s *stage) send(c schemas.Command) {
 	s.t.Helper()
 	c.Session = ref
-	o, _, err := s.conn.SendAndWait(s.t.Context(), c, 20*time.Second)
+	o, _, err := s.conn.SendAndWait(s.t.Context(), c, time.Minute)
 	if err != nil || o.Code != schemas.CodeApplied {
 		s.t.Fatalf("%s: %+v, %v", c.Type, o, err)
 	}
@@ -185,7 +187,7 @@ func (s *stage) begin() {
 // await waits for so many spans of a name and returns all spans.
 func (s *stage) await(name string, n int) tracetest.SpanStubs {
 	s.t.Helper()
-	deadline := time.After(20 * time.Second)
+	deadline := time.After(time.Minute)
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {
