@@ -28,10 +28,10 @@ build: ## build the commands into bin/
 	go build -o bin/ ./cmd/...
 
 test: ## run all tests under the race detector
-	go test -race -timeout 10m -count $(COUNT) $(PKG)
+	go test -race -timeout 30m -count $(COUNT) $(PKG)
 
 test-short: ## run the quick tests only, without the race detector
-	go test -short -timeout 5m $(PKG)
+	go test -short -timeout 20m $(PKG)
 
 lint: ## run the linters, the vulnerability check and what verify checks
 	.ci/lint
@@ -54,7 +54,7 @@ bench-compare: ## compare the last two runs of bench (use COUNT=10 for both)
 
 cover: ## measure coverage: a line a package, the total, and coverage/index.html
 	@mkdir -p coverage
-	go test -timeout 10m -coverprofile coverage/profile.txt $(PKG)
+	go test -timeout 30m -coverprofile coverage/profile.txt $(PKG)
 	go tool cover -html coverage/profile.txt -o coverage/index.html
 	@go tool cover -func coverage/profile.txt | tail -1
 

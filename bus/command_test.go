@@ -1,6 +1,7 @@
 package bus_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/nats-io/nats.go"
 
 	"braid/bus"
 	"braid/bus/bustest"
@@ -401,7 +404,19 @@ func testSendAndWaitDuplicate(t *testing.T, b *bustest.Broker, project string) {
 func testSendAndWaitSilence(t *testing.T, b *bustest.Broker, project string) {
 	c := b.Conn(t)
 	ref := schemas.SessionRef{Project: project, ID: "s"}
-	_, r, err := c.SendAndWait(testContext(t), task(ref, "c", "x"), 300*time.Millisecond)
+	ctx, cancel := context.WithCancel(testContext(t))
+	defer cancel()
+	// Who asks for the outcome knows that the command is stored.
+	listening, err := c.NATS().Subscribe("braid.query", func(m *nats.Msg) {
+		if bytes.Contains(m.Data, []byte(`"`+project+`"`)) {
+			cancel()
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listening.Unsubscribe()
+	_, r, err := c.SendAndWait(ctx, task(ref, "c", "x"), testTime)
 	if !errors.Is(err, &schemas.Error{Code: schemas.CodeUnavailable}) {
 		t.Fatalf("got %v, want unavailable", err)
 	}

@@ -123,8 +123,8 @@ func (c *Conn) dial(ctx context.Context, o Options, deadline time.Time) error {
 
 // awaitTopology ensures the topology; a clustered broker may still be electing its leaders.
 func (c *Conn) awaitTopology(ctx context.Context, o Options, deadline time.Time) error {
-	for {
-		err := c.probe(ctx)
+	for wait := leastProbe; ; wait = min(wait+leastProbe/2, mostProbe) {
+		err := c.probe(ctx, wait)
 		if err == nil {
 			attempt, cancel := context.WithTimeout(ctx, 10*time.Second)
 			err = c.ensureTopology(attempt, o.Topology)
@@ -143,10 +143,16 @@ func (c *Conn) awaitTopology(ctx context.Context, o Options, deadline time.Time)
 	}
 }
 
+// How long JetStream has to answer a probe: longer each time, since it may be slow rather than away.
+const (
+	leastProbe = 500 * time.Millisecond
+	mostProbe  = 5 * time.Second
+)
+
 // probe asks JetStream for a sign of life. A cluster without a leader answers no request at all,
-// and a longer wait for each would sleep through the election.
-func (c *Conn) probe(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, 500*time.Millisecond)
+// and a long wait for each would sleep through the election.
+func (c *Conn) probe(ctx context.Context, wait time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	_, err := c.js.AccountInfo(ctx)
 	return err

@@ -21,6 +21,15 @@ func (o *Owner) Session() schemas.SessionRef { return o.ref }
 func (o *Owner) Instance() string            { return o.claim.Instance }
 func (o *Owner) Last() uint64                { return o.prev.sequence }
 
+// Puts returns the last of the beat's acknowledged puts, and the first of those that a silence is judged
+// by; ok is false until there are as many as that takes.
+func (b *Beat) Puts() (first, last uint64, ok bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	n := len(b.mu.puts)
+	return b.mu.puts[0], b.mu.puts[n-1], n == beatsGone
+}
+
 // Point is a reader's place once it has taken the frame.
 func (f Frame) Point() Point {
 	return Point{Sequence: f.Sequence, Fence: f.Header.Fence, N: f.Header.N}

@@ -353,18 +353,18 @@ func (f *Follower) fill(ctx context.Context, sequence uint64) error {
 // frames.
 func (f *Follower) check(ctx context.Context) error {
 	f.feed.calm()
-	epoch, err := f.c.readEpoch(ctx, f.c.Shard(f.ref))
-	if err == nil && epoch != f.chain.epoch {
-		f.resync("the stream was made anew")
-		return nil
-	}
-	var ends Ends
-	if err == nil {
-		ends, err = f.c.SessionEnds(ctx, f.ref)
+	ends, err := f.c.SessionEnds(ctx, f.ref)
+	var epoch string
+	if err == nil { // read after the ends, it is theirs
+		epoch, err = f.c.readEpoch(ctx, f.c.Shard(f.ref))
 	}
 	if err != nil {
 		f.feed.disturb()
 		return err
+	}
+	if epoch != f.chain.epoch {
+		f.resync("the stream was made anew")
+		return nil
 	}
 	f.checkAt = time.Now().Add(f.options.CheckEvery)
 	if f.chain.Ends(ends) == Resync {
@@ -378,7 +378,8 @@ func (f *Follower) check(ctx context.Context) error {
 }
 
 // glance looks, every now and then, whether the feed has lost the session's last frames. Any
-// replica may answer: one that is behind costs only time.
+// replica may answer: one that is behind costs only time. What differs from the follower's place is
+// looked at closely: the frames of a stream that was made anew would fill the hole as well.
 func (f *Follower) glance(ctx context.Context) error {
 	f.checkAt = time.Now().Add(f.options.CheckEvery)
 	if f.resting {
@@ -386,12 +387,8 @@ func (f *Follower) glance(ctx context.Context) error {
 	}
 	f.missing = 0 // perhaps it was only that nobody had it yet
 	ends, err := f.c.endsAt(ctx, f.ref, 0)
-	if err != nil {
-		return err
+	if err == nil && f.chain.Ends(ends) != Take {
+		f.feed.disturb()
 	}
-	if f.chain.Ends(ends) == Resync {
-		f.feed.disturb() // behind or lost: the leader knows
-		return nil
-	}
-	return f.fill(ctx, ends.Last())
+	return err
 }

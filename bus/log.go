@@ -86,7 +86,8 @@ func (o *Owner) Fence() uint64 { return o.claim.Sequence }
 // Ends reads where the log ends, for certain, before anything is appended. Any replica may
 // answer, and one may lag; an answer counts only if it holds the owner's own claim, since a
 // replica that has stored the claim has stored every frame before it, and none can follow.
-// It fails with [ErrFenced] when a newer claim exists.
+// It fails with [ErrFenced] when it learns of a newer claim; a replica may not have it yet, and then
+// the first append fails.
 func (o *Owner) Ends(ctx context.Context) (Ends, error) {
 	if o.spent != nil {
 		return Ends{}, o.spent

@@ -153,14 +153,14 @@ func (c *Conn) judgeRefusal(ctx context.Context, w recordWrite, last uint64) (ui
 }
 
 // readRecord reads what the broker has just said exists; the leader that said it may be another
-// one by now, which shows it a moment later.
+// one by now, which shows it a moment later. That no answer comes says nothing, and is no reason to
+// leave the writer without one as long as ctx allows.
 func (c *Conn) readRecord(ctx context.Context, w recordWrite, request directRequest) (stored, error) {
-	ctx, cancel := context.WithTimeout(ctx, tryTimeout)
-	defer cancel()
+	since := time.Now()
 	for try := 0; ; try++ {
-		s, err := c.leaderGet(ctx, w.stream, request)
-		if err == nil {
-			return s, nil
+		s, err := c.leaderRead(ctx, w.stream, request)
+		if !errors.Is(err, errNotFound) || time.Since(since) > staleVerdict {
+			return s, err
 		}
 		if waitErr := sleep(ctx, jitter(try)); waitErr != nil {
 			return stored{}, err

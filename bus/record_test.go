@@ -97,14 +97,14 @@ func testRecordRace(t *testing.T, b *bustest.Broker, project string) {
 	ref := schemas.SessionRef{Project: project, ID: "s"}
 	c := b.Conn(t)
 	for range 5 {
-		call := "call-" + randomName()
+		call := "call-" + freshName()
 		after := write(t, c, ref, call, 0, queued(1))
 		var mu sync.Mutex
 		wins := map[string]uint64{}
 		var conflicts []*bus.RecordConflict
 		var wg sync.WaitGroup
 		for range 8 {
-			name := randomName()
+			name := freshName()
 			wg.Go(func() {
 				seq, err := c.WriteRecord(testContext(t), ref, call, after, started(name, name))
 				mu.Lock()

@@ -214,16 +214,7 @@ const (
 
 // storeRoom is what the store holds plus 90 % of what is free.
 func storeRoom(dir string) (int64, error) {
-	var held int64
-	err := filepath.WalkDir(dir, func(_ string, d os.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		if info, err := d.Info(); err == nil && info.Mode().IsRegular() {
-			held += info.Size()
-		}
-		return nil
-	})
+	held, err := storeHolds(dir)
 	if err != nil {
 		return 0, err
 	}
@@ -232,6 +223,20 @@ func storeRoom(dir string) (int64, error) {
 		return 0, err
 	}
 	return held + int64(fs.Bavail)*int64(fs.Bsize)/10*9, nil //nolint:unconvert // Bsize has other sizes elsewhere
+}
+
+// storeHolds is how many bytes the files of a store have.
+func storeHolds(dir string) (held int64, err error) {
+	err = filepath.WalkDir(dir, func(_ string, d os.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if info, err := d.Info(); err == nil && info.Mode().IsRegular() {
+			held += info.Size()
+		}
+		return nil
+	})
+	return held, err
 }
 
 // serverLog hands the server's complaints to zerolog. Its notices and traces are dropped: they

@@ -26,7 +26,7 @@ func TestCase_B18_StorageFull(t *testing.T) {
 	var full error
 	for full == nil {
 		// The last one waits for room all this time; none before it may be late, on any machine.
-		ctx, cancel := context.WithTimeout(context.Background(), 4*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), 12*time.Second)
 		if _, full = o.Append(ctx, []schemas.Message{filler}, 0); full == nil {
 			frames++
 		}

@@ -3,11 +3,8 @@ package bus_test
 import (
 	"context"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
-
-	"github.com/nats-io/nats.go"
 
 	"braid/bus"
 	"braid/bus/bustest"
@@ -61,21 +58,27 @@ func TestSweepReadsWhatItLooksAt(t *testing.T) {
 	t.Parallel()
 	c := bustest.Single(t).Conn(t)
 	newSwept(t, c)
-	var reads atomic.Int64
-	sub, err := c.NATS().Subscribe("$JS.API.STREAM.MSG.GET.OBJ_BLOBS", func(*nats.Msg) { reads.Add(1) })
+	reads, err := c.NATS().SubscribeSync("$JS.API.STREAM.MSG.GET.OBJ_BLOBS")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer sub.Unsubscribe()
-	pass := func(after string) int64 {
-		before := reads.Load()
+	defer reads.Unsubscribe()
+	waiting := func() int {
+		n, _, err := reads.Pending()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	pass := func(after string) int {
+		before := waiting()
 		if _, err := c.SweepBlobs(testContext(t), bus.Sweep{After: after, Most: 2}); err != nil {
 			t.Fatal(err)
 		}
 		if err := c.NATS().Flush(); err != nil {
 			t.Fatal(err)
 		}
-		return reads.Load() - before
+		return waiting() - before
 	}
 	if n := pass("p/"); n != 2 {
 		t.Errorf("%d descriptions are read for two blobs", n)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -36,43 +37,42 @@ func rawWithReply(t *testing.T, c *bus.Conn, ref schemas.SessionRef, body []byte
 func testDeliver(t *testing.T, b *bustest.Broker, project string) {
 	owner, other := b.Conn(t), b.Conn(t, len(b.Nodes)-1)
 	instance := "e-" + project
-	var mu sync.Mutex
-	var got []bus.WakeUp
+	ref := schemas.SessionRef{Project: project, ID: "s"}
+	want := bus.WakeUp{Session: ref, Lane: bus.LaneRun, AckSubject: "$JS.ACK.COMMANDS.run.1.7.1.1.0", Deliveries: 1}
 	answers := []bus.DeliverAnswer{bus.DeliverMine, bus.DeliverNotMine, bus.DeliverDraining}
 	stop, err := owner.ServeDeliver(instance, func(w bus.WakeUp) bus.DeliverAnswer {
-		mu.Lock()
-		defer mu.Unlock()
-		got = append(got, w)
-		return answers[len(got)-1]
+		answer := answers[w.Sequence]
+		if w.Sequence = 0; w != want {
+			t.Errorf("got %+v, want %+v", w, want)
+		}
+		return answer
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer stop()
-	ref := schemas.SessionRef{Project: project, ID: "s"}
-	want := bus.WakeUp{Session: ref, Lane: bus.LaneRun, Sequence: 7, AckSubject: "$JS.ACK.COMMANDS.run.1.7.1.1.0", Deliveries: 1}
-	eventually(t, "the instance is heard of", func() bool {
-		a, err := other.Deliver(t.Context(), instance, want)
-		if errors.Is(err, bus.ErrNoInstance) {
-			return false // the subscription is on its way between nodes
+	for i, answer := range answers {
+		w := want
+		w.Sequence = uint64(i)
+		if a := deliver(t, other, instance, w); a != answer {
+			t.Errorf("got %s, want %s", a, answer)
 		}
-		if err != nil || a != bus.DeliverMine {
-			t.Fatalf("got %s, %v", a, err)
+	}
+}
+
+// deliver hands a wake-up to an instance that answers, as often as it takes: the subscription may be on
+// its way between nodes, and on a busy machine an answer may take longer than it is waited for.
+func deliver(t *testing.T, c *bus.Conn, instance string, w bus.WakeUp) (a bus.DeliverAnswer) {
+	t.Helper()
+	eventually(t, instance+" answers", func() bool {
+		var err error
+		a, err = c.Deliver(testContext(t), instance, w)
+		if err != nil && !errors.Is(err, bus.ErrNoInstance) && !errors.Is(err, bus.ErrNoAnswer) {
+			t.Fatal(err)
 		}
-		return true
+		return err == nil
 	})
-	for _, answer := range answers[1:] {
-		if a, err := other.Deliver(testContext(t), instance, want); err != nil || a != answer {
-			t.Errorf("got %s, %v, want %s", a, err, answer)
-		}
-	}
-	mu.Lock()
-	defer mu.Unlock()
-	for _, w := range got {
-		if w != want {
-			t.Errorf("got %+v, want %+v", w, want)
-		}
-	}
+	return a
 }
 
 func testDeliverNobody(t *testing.T, b *bustest.Broker, project string) {
@@ -163,7 +163,7 @@ func testLanes(t *testing.T, b *bustest.Broker, project string) {
 		want uint64
 	}{{bus.LaneRun, run}, {bus.LaneControl, ctl}} {
 		got := pull(t, c, row.lane, 10)
-		if len(got) != 1 || got[0].Sequence != row.want || got[0].Session != ref || got[0].Lane != row.lane || got[0].Deliveries != 1 {
+		if len(got) != 1 || got[0].Sequence != row.want || got[0].Session != ref || got[0].Lane != row.lane || got[0].Deliveries < 1 {
 			t.Errorf("%s: got %+v, want %d", row.lane, got, row.want)
 		}
 		ack(t, c, got...)
@@ -210,8 +210,14 @@ func testCaseB03NoPrefetch(t *testing.T, b *bustest.Broker, project string) {
 	}
 	for len(seen) < 10 {
 		for _, w := range pull(t, fast, bus.LaneRun, 3) {
-			if seen[w.Sequence] {
+			if !seen[w.Sequence] && w.Deliveries > 1 {
+				t.Fatalf("%d was handed out before, and to nobody", w.Sequence)
+			}
+			if seen[w.Sequence] && w.Deliveries < 2 {
 				t.Fatalf("%d was handed out twice", w.Sequence)
+			}
+			if slices.ContainsFunc(held, func(h bus.WakeUp) bool { return h.Sequence == w.Sequence }) {
+				continue // the broker's patience with the slow one is over
 			}
 			seen[w.Sequence] = true
 			ack(t, fast, w)
@@ -240,17 +246,24 @@ func testCaseB05Starve(t *testing.T, b *bustest.Broker, project string) {
 		})
 	}
 	wg.Wait()
-	for got := 0; got < many; {
+	delayed := map[uint64]bool{}
+	delay := func(w bus.WakeUp) {
+		delayed[w.Sequence] = true
+		if err := c.Nak(w, time.Hour); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for len(delayed) < many {
 		for _, w := range pull(t, c, bus.LaneControl, 200) {
-			got++
-			if err := c.Nak(w, time.Hour); err != nil {
-				t.Fatal(err)
-			}
+			delay(w)
 		}
 	}
 	want := send(t, c, abort(schemas.SessionRef{Project: project, ID: "b05-urgent"}, "c"))
-	if got := pull(t, c, bus.LaneControl, 1); got[0].Sequence != want {
-		t.Fatalf("got %d, want %d", got[0].Sequence, want)
+	for got := pull(t, c, bus.LaneControl, 1)[0]; got.Sequence != want; got = pull(t, c, bus.LaneControl, 1)[0] {
+		if !delayed[got.Sequence] || got.Deliveries < 2 { // one that was delayed too late comes once more
+			t.Fatalf("got %+v, want %d", got, want)
+		}
+		delay(got)
 	}
 }
 
@@ -264,7 +277,7 @@ func testCaseB04OldAck(t *testing.T, b *bustest.Broker, project string) {
 		t.Fatal(err)
 	}
 	again := pull(t, second, bus.LaneRun, 1)[0]
-	if again.Sequence != seq || again.Deliveries != 2 || again.AckSubject == first.AckSubject {
+	if again.Sequence != seq || again.Deliveries <= first.Deliveries || again.AckSubject == first.AckSubject {
 		t.Fatalf("got %+v after %+v", again, first)
 	}
 	ack(t, a, first)
@@ -302,13 +315,13 @@ func testCaseB26CancelledPull(t *testing.T, b *bustest.Broker, project string) {
 		}
 		ack(t, staying, got...)
 	}
-	info, err := staying.JetStream().Consumer(testContext(t), "COMMANDS", "run")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if n := info.CachedInfo().NumWaiting; n != 0 {
-		t.Errorf("%d pulls still wait at the broker", n)
-	}
+	eventually(t, "no pull waits at the broker", func() bool {
+		info, err := staying.JetStream().Consumer(testContext(t), "COMMANDS", "run")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info.CachedInfo().NumWaiting == 0
+	})
 }
 
 // With a new consumer that starts at what is new, the held wake-up is lost.
@@ -354,20 +367,15 @@ func testStrayCommand(t *testing.T, b *bustest.Broker, project string) {
 func testForwardedAck(t *testing.T, b *bustest.Broker, project string) {
 	a, forwarder := b.Conn(t), b.Conn(t)
 	instance := "owner-" + project
-	received := make(chan bus.WakeUp, 1)
-	stop, err := a.ServeDeliver(instance, func(w bus.WakeUp) bus.DeliverAnswer {
-		received <- w
-		return bus.DeliverMine
-	})
+	stop, err := a.ServeDeliver(instance, func(bus.WakeUp) bus.DeliverAnswer { return bus.DeliverMine })
 	if err != nil {
 		t.Fatal(err)
 	}
 	seq := send(t, forwarder, task(schemas.SessionRef{Project: project, ID: "forwarded"}, "c", "x"))
 	w := pull(t, forwarder, bus.LaneRun, 1)[0]
-	if answer, err := forwarder.Deliver(testContext(t), instance, w); err != nil || answer != bus.DeliverMine {
-		t.Fatalf("got %s, %v", answer, err)
+	if answer := deliver(t, forwarder, instance, w); answer != bus.DeliverMine {
+		t.Fatalf("got %s", answer)
 	}
-	<-received
 	stop() // A dies here
 	again := pull(t, forwarder, bus.LaneRun, 1)[0]
 	if again.Sequence != seq || again.Deliveries < 2 {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"braid/bus"
 	"braid/bus/bustest"
@@ -118,7 +119,8 @@ func raw(t *testing.T, c *bus.Conn, subject string, body []byte) uint64 {
 	t.Helper()
 	m := nats.NewMsg(subject)
 	m.Data = body
-	ack, err := c.JetStream().PublishMsg(testContext(t), m)
+	// No stream answers while it elects a leader; then it has stored nothing either.
+	ack, err := c.JetStream().PublishMsg(testContext(t), m, jetstream.WithRetryAttempts(100))
 	if err != nil {
 		t.Fatalf("publish to %s: %v", subject, err)
 	}

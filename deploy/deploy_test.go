@@ -41,7 +41,7 @@ func TestUsersCanDoTheirWork(t *testing.T) {
 	engine := deploytest.Connect(t, broker, "engine") // makes the streams
 	toolrunner := deploytest.Connect(t, broker, "toolrunner")
 	gateway := deploytest.Connect(t, broker, "gateway")
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 
 	// The gateway sends a command and watches; the engine is rung, claims, appends and answers.
@@ -95,16 +95,17 @@ func TestUsersCanDoTheirWork(t *testing.T) {
 	must(t, "engine: write a record", err)
 	_, err = engine.QueueTool(ctx, "default", schemas.ToolRequest{Session: session, ToolCallID: "call1", Name: "date", Queued: queued, Attempt: 1})
 	must(t, "engine: queue a call", err)
-	pulled, err := calls.Pull(ctx, 1)
-	if err != nil || len(pulled) != 1 {
-		t.Fatalf("toolrunner: pull: %v, %v", pulled, err)
-	}
+	pulled := onlyCall(ctx, t, calls)
 	started, err := toolrunner.WriteRecord(ctx, session, "call1", queued, schemas.ToolRecord{State: schemas.RecordStarted, Attempt: 1, Toolrunner: "t1", Nonce: "n"})
 	must(t, "toolrunner: start", err)
-	must(t, "toolrunner: acknowledge", calls.Ack(ctx, pulled[0]))
+	must(t, "toolrunner: acknowledge", calls.Ack(ctx, pulled))
 	_, _, err = toolrunner.QueueDepth(ctx, "default", "default")
 	must(t, "toolrunner: look at the queue", err)
-	must(t, "engine: cancel", engine.CancelCall(ctx, "t1", session, "call1"))
+	err = engine.CancelCall(ctx, "t1", session, "call1")
+	for errors.Is(err, bus.ErrNoAnswer) && ctx.Err() == nil { // on a busy machine it may come too late
+		err = engine.CancelCall(ctx, "t1", session, "call1")
+	}
+	must(t, "engine: cancel", err)
 	must(t, "toolrunner: send output", toolrunner.PublishFragment(session, schemas.ToolFragment{ToolCallID: "call1", Attempt: 1, Text: "now"}))
 	must(t, "toolrunner: keep output", second(toolrunner.KeepOutput(ctx, session, "call1", strings.NewReader("now"))))
 	must(t, "toolrunner: end", second(toolrunner.WriteRecord(ctx, session, "call1", started, schemas.ToolRecord{
@@ -143,6 +144,17 @@ func onlyWake(ctx context.Context, t *testing.T, engine *bus.Conn) bus.WakeUp {
 		must(t, "engine: pull", err)
 		if len(wakes) == 1 {
 			return wakes[0]
+		}
+	}
+}
+
+func onlyCall(ctx context.Context, t *testing.T, calls *bus.ToolQueue) bus.QueuedTool {
+	t.Helper()
+	for {
+		pulled, err := calls.Pull(ctx, 1)
+		must(t, "toolrunner: pull", err)
+		if len(pulled) == 1 {
+			return pulled[0]
 		}
 	}
 }
@@ -219,7 +231,7 @@ func TestUsersCanDoNoMore(t *testing.T) {
 
 func raw(t *testing.T, url, user string) *nats.Conn {
 	t.Helper()
-	nc, err := nats.Connect(url, nats.UserInfo(user, deploytest.Password), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))
+	nc, err := nats.Connect(url, nats.UserInfo(user, deploytest.Password), nats.Timeout(time.Minute), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))
 	must(t, "connect as "+user, err)
 	t.Cleanup(nc.Close)
 	return nc

@@ -7,8 +7,10 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -141,10 +143,10 @@ func TestExecParametersMatchTheTool(t *testing.T) {
 func TestExecTimeoutArgument(t *testing.T) {
 	x := newTestExec(t, ExecOptions{})
 	call := shellCall("")
-	call.Arguments = `{"command":"echo a; sleep 300","timeout_ms":200}`
-	wantResult(t, command(t, t.Context(), x, Limits{}, call), schemas.StopTimeout, "a\n[timed out after 200ms]")
-	call.Arguments = `{"command":"echo a; sleep 300","timeout_ms":9000000000000000000}`
-	wantResult(t, command(t, t.Context(), x, Limits{Timeout: 200 * time.Millisecond}, call), schemas.StopTimeout, "a\n[timed out after 200ms]")
+	call.Arguments = `{"command":"sleep 300","timeout_ms":200}`
+	wantResult(t, command(t, t.Context(), x, Limits{Grace: time.Minute}, call), schemas.StopTimeout, "[no output]\n[timed out after 200ms]")
+	call.Arguments = `{"command":"sleep 300","timeout_ms":9000000000000000000}`
+	wantResult(t, command(t, t.Context(), x, Limits{Timeout: 200 * time.Millisecond, Grace: time.Minute}, call), schemas.StopTimeout, "[no output]\n[timed out after 200ms]")
 }
 
 func TestExecWorkspace(t *testing.T) {
@@ -193,16 +195,42 @@ func TestExecEnvironment(t *testing.T) {
 	}
 }
 
+// stopAt is an outlet that stops the call once its output holds a word.
+func stopAt(word string, stop context.CancelFunc) Outlet {
+	rec := &recorder{}
+	outlet := rec.outlet()
+	keep := outlet.Fragment
+	outlet.Fragment = func(f schemas.ToolFragment) {
+		keep(f)
+		if strings.Contains(f.Text, word) {
+			stop()
+		}
+	}
+	return outlet
+}
+
+// abortedAt runs a command until its output holds a word.
+func abortedAt(t *testing.T, x *Exec, word string, limits Limits, line string) schemas.ToolResult {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	got := Execute(ctx, x.Tool(), shellCall(line), limits, stopAt(word, cancel))
+	if left := markedProcesses(t, x.markPrefix()); len(left) > 0 {
+		t.Errorf("left running: %v", left)
+	}
+	return got
+}
+
 // A background process that holds the pipe neither delays the result nor survives it.
 func TestCase_D02_GrandchildHoldsThePipe(t *testing.T) {
 	x := newTestExec(t, ExecOptions{})
 	got := command(t, t.Context(), x, Limits{Timeout: time.Minute}, shellCall("sleep 300 & echo hi"))
 	wantResult(t, got, schemas.StopCompleted, "hi\n")
 
-	got = command(t, t.Context(), x, Limits{Timeout: time.Second}, shellCall("yes | grep x"))
+	got = command(t, t.Context(), x, Limits{Timeout: time.Second, Grace: time.Minute}, shellCall("yes | grep x"))
 	wantResult(t, got, schemas.StopTimeout, "[no output]\n[timed out after 1s]")
-	got = command(t, t.Context(), x, Limits{Timeout: time.Second}, shellCall("echo a; (sleep 300; echo b) | cat"))
-	wantResult(t, got, schemas.StopTimeout, "a\n[timed out after 1s]")
+	got = abortedAt(t, x, "a", Limits{Grace: time.Minute}, "echo a; (sleep 300; echo b) | cat")
+	wantResult(t, got, schemas.StopAborted, "a\n[aborted]")
 }
 
 // The output's tail is never lost, however fast the command ends.
@@ -222,35 +250,50 @@ func TestCase_D03_TailIsKept(t *testing.T) {
 	}
 }
 
+// slowWriter lets the command end while it is still busy with the first of its output.
+type slowWriter struct {
+	bytes.Buffer
+	first func()
+}
+
+func (w *slowWriter) Write(p []byte) (int, error) {
+	if w.Len() == 0 {
+		w.first()
+	}
+	return w.Buffer.Write(p)
+}
+
+// Nor is it when the copying is slower than the command, past all grace.
+func TestCase_D03_TailIsKeptForASlowReader(t *testing.T) {
+	const grace = time.Millisecond
+	x := newTestExec(t, ExecOptions{DrainGrace: grace})
+	cmd := exec.Command("sh", "-c", "echo first; until test -e go; do sleep 0.01; done; echo last")
+	cmd.Dir = t.TempDir()
+	out := &slowWriter{first: func() {
+		if err := os.WriteFile(filepath.Join(cmd.Dir, "go"), nil, 0o600); err != nil {
+			t.Error(err)
+		}
+		waitUntil(t, "the command has ended", func() bool { return syscall.Kill(cmd.Process.Pid, 0) != nil })
+		<-time.After(50 * grace) // what waits for this has given up by now
+	}}
+	if _, err := x.execute(t.Context(), cmd, x.markPrefix()+"slow", out); err != nil {
+		t.Fatal(err)
+	}
+	if out.String() != "first\nlast\n" {
+		t.Errorf("got %q", out)
+	}
+}
+
 // TERM first, so that a command can clean up; KILL for one that will not end.
 func TestCase_D06_TermThenKill(t *testing.T) {
-	x := newTestExec(t, ExecOptions{})
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	stopAt := func(word string) (Outlet, *recorder) {
-		rec := &recorder{}
-		outlet := rec.outlet()
-		keep := outlet.Fragment
-		outlet.Fragment = func(f schemas.ToolFragment) {
-			keep(f)
-			if strings.Contains(f.Text, word) {
-				cancel()
-			}
-		}
-		return outlet, rec
-	}
-	outlet, _ := stopAt("ready")
-	got := Execute(ctx, x.Tool(), shellCall(`exec 2>/dev/null; trap 'echo cleaned; exit 0' TERM; echo ready; while :; do sleep 0.01; done`), Limits{Grace: time.Minute}, outlet)
+	polite := newTestExec(t, ExecOptions{KillGrace: time.Minute})
+	got := abortedAt(t, polite, "ready", Limits{Grace: 2 * time.Minute},
+		`exec 2>/dev/null; trap 'echo cleaned; exit 0' TERM; echo ready; while :; do sleep 0.01; done`)
 	wantResult(t, got, schemas.StopAborted, "ready\ncleaned\n[aborted]")
 
-	ctx, cancel = context.WithCancel(t.Context())
-	defer cancel()
-	outlet, _ = stopAt("ready")
-	got = Execute(ctx, x.Tool(), shellCall(`trap '' TERM; echo ready; while :; do sleep 0.01; done`), Limits{Grace: time.Minute}, outlet)
+	x := newTestExec(t, ExecOptions{})
+	got = abortedAt(t, x, "ready", Limits{Grace: time.Minute}, `trap '' TERM; echo ready; while :; do sleep 0.01; done`)
 	wantResult(t, got, schemas.StopAborted, "ready\n[aborted]")
-	if left := markedProcesses(t, x.markPrefix()); len(left) > 0 {
-		t.Errorf("left running: %v", left)
-	}
 }
 
 func BenchmarkExecCommand(b *testing.B) {

@@ -19,7 +19,7 @@ func TestMain(m *testing.M) {
 // waitUntil polls for something that happens in another process or at the broker.
 func waitUntil(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	deadline := time.After(20 * time.Second)
+	deadline := time.After(90 * time.Second)
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for !done() {

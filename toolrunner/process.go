@@ -50,7 +50,7 @@ func (x *Exec) execute(ctx context.Context, cmd *exec.Cmd, mark string, out io.W
 	killGroup(cmd.Process.Pid, syscall.SIGKILL)
 	killMarked(mark)
 	_ = cmd.Wait() // reaps the leader; its state says all that the error would
-	x.drain(r, copied)
+	x.drain(r, out, copied)
 	return cmd.ProcessState, nil
 }
 
@@ -92,8 +92,9 @@ func (x *Exec) superviseLeader(ctx context.Context, pid int, mark string, exited
 }
 
 // drain waits for the end of the output. Something that holds the pipe and could not be found is
-// not waited for longer than the grace.
-func (x *Exec) drain(r *os.File, copied <-chan struct{}) {
+// not waited for longer than the grace; what is in the pipe by then is read all the same, since the
+// copying may only have been slow.
+func (x *Exec) drain(r *os.File, out io.Writer, copied <-chan struct{}) {
 	grace := time.NewTimer(x.options.DrainGrace)
 	defer grace.Stop()
 	select {
@@ -105,6 +106,22 @@ func (x *Exec) drain(r *os.File, copied <-chan struct{}) {
 		_ = r.Close() // unblocks the reader as well
 	}
 	<-copied
+	copyRest(out, r)
+}
+
+// copyRest copies what the pipe holds now, without waiting for more.
+func copyRest(out io.Writer, r *os.File) {
+	pipe, err := r.SyscallConn()
+	if err != nil || r.SetReadDeadline(time.Time{}) != nil {
+		return // it was closed
+	}
+	buf := make([]byte, pipeSize) // one read takes all of it
+	_ = pipe.Read(func(fd uintptr) bool {
+		if n, err := syscall.Read(int(fd), buf); err == nil {
+			_, _ = out.Write(buf[:n])
+		}
+		return true
+	})
 }
 
 // copyOutput copies until the pipe ends or nobody wants the output any more. In the second case

@@ -29,22 +29,21 @@ func awaitExit(cmd *exec.Cmd) {
 }
 
 // Looking for marked processes again, after some were found: new ones may have been forked
-// meanwhile, and the dead take a moment to vanish.
+// meanwhile, and the dead take a moment to vanish, which is long on a machine that is busy.
 const (
-	maxSweeps  = 40
+	sweepFor   = 5 * time.Second
 	sweepPause = 5 * time.Millisecond
+	sweepRest  = 50 * time.Millisecond
 )
 
 // killMarked kills every process whose environment holds the mark ("NAME=value"), wherever it
 // went: setsid and double forks don't matter, since environments are inherited. A program that
 // drops the variable and leaves its process group as well is not found. It returns when none is
-// left, or after a bounded number of sweeps (a process the kernel can't end).
+// left, or after a while (a process the kernel can't end).
 func killMarked(mark string) {
-	for range maxSweeps {
-		if sweep(mark) == 0 {
-			return
-		}
-		<-time.After(sweepPause) // nothing may cut this short
+	begun := time.Now()
+	for pause := sweepPause; sweep(mark) > 0 && time.Since(begun) < sweepFor; pause = min(2*pause, sweepRest) {
+		<-time.After(pause) // nothing may cut this short
 	}
 }
 

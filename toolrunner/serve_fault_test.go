@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -24,15 +24,21 @@ func raw(t *testing.T, conn *bus.Conn) (*bus.ToolQueue, bus.QueuedTool) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return calls, pullOne(t, calls)
+}
+
+// pullOne waits for a call of a queue.
+func pullOne(t *testing.T, calls *bus.ToolQueue) bus.QueuedTool {
+	t.Helper()
 	var pulled []bus.QueuedTool
 	waitUntil(t, "a call is handed out", func() bool {
-		pulled, err = calls.Pull(t.Context(), 1)
-		if err != nil {
+		var err error
+		if pulled, err = calls.Pull(t.Context(), 1); err != nil {
 			t.Fatal(err)
 		}
 		return len(pulled) > 0
 	})
-	return calls, pulled[0]
+	return pulled[0]
 }
 
 // A toolrunner that dies with a call it has not started leaves it to another one.
@@ -64,7 +70,7 @@ func TestServeLeavesWhatAnotherHasStarted(t *testing.T) {
 		runs := &counter{}
 		serve(t, b.Conn(t), ServeOptions{Instance: "b", Tools: []Tool{gateTool("gate", runs, nil)}, ackWait: shortAck})
 		awaitEmpty(t, conn, schemas.DefaultPool) // b got it, and took it off the queue
-		if rec := o.last("c1"); runs.of("c1") != 0 || rec.State != schemas.RecordStarted || rec.Toolrunner != "a" {
+		if rec := o.await("c1", schemas.RecordStarted); runs.of("c1") != 0 || rec.Toolrunner != "a" {
 			t.Errorf("%d runs, record %+v", runs.of("c1"), rec)
 		}
 	})
@@ -163,35 +169,13 @@ func TestServeDropsALateResult(t *testing.T) {
 // restartable starts a broker that comes back at the same address, with what it had stored.
 func restartable(t *testing.T) (conn func() *bus.Conn, restart func(while func())) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	options := bus.ServerOptions{StoreDir: t.TempDir(), Port: l.Addr().(*net.TCPAddr).Port}
-	l.Close()
-	var server *bus.Server
-	up := func() {
-		if server, err = bus.StartEmbedded(options); err != nil {
-			t.Fatal(err)
-		}
-	}
-	up()
-	url := server.URL()
-	t.Cleanup(func() { server.Shutdown() })
-	conn = func() *bus.Conn {
-		c, err := bus.Connect(t.Context(), bus.Options{URL: url, Topology: bus.Topology{Shards: 1}, Log: zerolog.Nop()})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(c.Close)
-		return c
-	}
+	b := bustest.Listening(t)
 	restart = func(while func()) {
-		server.Shutdown()
+		b.Stop(0)
 		while()
-		up()
+		b.Start(t, 0)
 	}
-	return conn, restart
+	return func() *bus.Conn { return b.Conn(t) }, restart
 }
 
 // A call goes on while the broker is away, and its result is complete afterwards.
@@ -259,12 +243,13 @@ func TestCase_B02_SlowOwnerGetsEverything(t *testing.T) {
 	}}
 	serve(t, conn, ServeOptions{Instance: "a", Tools: []Tool{tool}, Limits: Limits{FragmentSize: size}})
 
-	slow := newOwner(t, b.Conn(t)) // has its own connection, takes nothing until the call is over
+	slow := newOwner(t, b.Conn(t)) // has its own connection, takes nothing until all has come
 	slow.mu.Lock()
 	request := o.request("c1", "flood", "", 0, 1)
 	request.OutputCap = chunks * size
 	o.queue(schemas.DefaultPool, request)
 	rec := o.await("c1", schemas.RecordDone)
+	slow.last("c1") // the answer comes behind all that was sent before
 	slow.mu.Unlock()
 	asked, before, still := 0, -1, 0
 	waitUntil(t, "everything has come", func() bool {
@@ -296,12 +281,22 @@ func TestCase_B03_NothingRunsTwice(t *testing.T) {
 	b := bustest.Single(t)
 	conn := b.Conn(t)
 	o := newOwner(t, conn)
-	runs := &counter{}
+	runs, begun, two := &counter{}, atomic.Int32{}, make(chan struct{})
 	tool := Tool{Definition: schemas.ToolDefinition{Name: "long"}, Run: func(ctx context.Context, call Call, _ *Output) Result {
 		runs.add(call)
-		select { // longer than the broker waits for an acknowledgement
-		case <-time.After(shortAck * 3 / 2):
-		case <-ctx.Done():
+		if begun.Add(1) == 2 {
+			close(two)
+		}
+		// Longer than the broker waits for an acknowledgement, and the first until both have one.
+		for busy, alone := time.After(shortAck*3/2), two; busy != nil || alone != nil; {
+			select {
+			case <-busy:
+				busy = nil
+			case <-alone:
+				alone = nil
+			case <-ctx.Done():
+				return Result{}
+			}
 		}
 		return Result{}
 	}}
@@ -402,9 +397,13 @@ func TestServeTakesNothingWhileItMayBeThoughtGone(t *testing.T) {
 	}
 	q := &queue{s: &server{conn: conn, beat: beat, log: zerolog.Nop()}, calls: calls}
 	o.call("c1", "echo", "")
-	if got, err := q.Pull(t.Context(), 1); err != nil || len(got) != 1 {
-		t.Fatal(got, err)
-	}
+	waitUntil(t, "it takes a call", func() bool {
+		got, err := q.Pull(t.Context(), 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(got) == 1
+	})
 	failing.Close()
 	waitUntil(t, "its proof of life has failed", func() bool { return !beat.Healthy() })
 	o.call("c2", "echo", "")

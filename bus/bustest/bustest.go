@@ -246,10 +246,10 @@ func (b *Broker) Connect(t testing.TB, o bus.Options, node ...int) *bus.Conn {
 		o.Topology = b.topology
 	}
 	if o.ConnectWait == 0 {
-		o.ConnectWait = 2 * time.Minute
+		o.ConnectWait = 5 * time.Minute
 	}
 	o.Log = zerolog.Nop()
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 6*time.Minute)
 	defer cancel()
 	c, err := bus.Connect(ctx, o)
 	if err != nil {
