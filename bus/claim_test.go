@@ -143,8 +143,8 @@ func TestCase_B12_SessionsShareAStream(t *testing.T) {
 		for _, o := range owners {
 			wg.Go(func() {
 				for n := range frames {
-					if ack, err := o.Append(testContext(t), []schemas.Message{said("%d", n)}, 0); err != nil || ack.Duplicate {
-						t.Errorf("append: %+v %v", ack, err)
+					if _, err := o.Append(testContext(t), []schemas.Message{said("%d", n)}, 0); err != nil {
+						t.Errorf("append: %v", err)
 						return
 					}
 				}

@@ -102,7 +102,12 @@ func testQueryStopped(t *testing.T, b *bustest.Broker, project string) {
 		if err := take(<-taken); err != nil {
 			t.Fatal(err)
 		}
-		stop, err := b.Conn(t).ServeQueries(func(context.Context, bus.Query) (any, error) { return bus.SessionInfo{Model: "m"}, nil })
+		stop, err := b.Conn(t).ServeQueries(func(_ context.Context, q bus.Query) (any, error) {
+			if q.Project != project {
+				return nil, schemas.Errorf(schemas.CodeNotFound, "no outcome yet") // another test's
+			}
+			return bus.SessionInfo{Model: "m"}, nil
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
