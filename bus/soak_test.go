@@ -79,7 +79,7 @@ type contested struct {
 	claims []uint64
 	counts atomic.Int64
 
-	end    atomic.Uint64 // the last frame, once the fight is over
+	end    atomic.Uint64 // behind the last frame, once the fight is over: in its time nobody may get to append
 	seen   []string      // by the watcher
 	stored []string
 }
@@ -246,13 +246,13 @@ func (s *soak) audit(session *contested) {
 	for sequence, text := range session.acked {
 		fail("frame %d, %q, was acknowledged and is gone", sequence, text)
 	}
-	session.end.Store(prev)
+	session.end.Store(prev + 1)
 }
 
 // watch follows the session until it has seen the last frame.
 func (s *soak) watch(f *bus.Follower, session *contested) {
 	last := uint64(0)
-	for end := session.end.Load(); end == 0 || last < end; end = session.end.Load() {
+	for end := session.end.Load(); end == 0 || last+1 < end; end = session.end.Load() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		e, err := f.Next(ctx)
 		cancel()
