@@ -202,6 +202,10 @@ func (s *stage) checkOutcome() {
 			got = append(got, s.names.Line(e.Message))
 		}
 	}
+	if !s.free {
+		s.checkSection("stream", func(m schemas.Message) bool { return m.Visible() })
+		s.checkSection("trace", func(m schemas.Message) bool { return m.Recorded() })
+	}
 	if diff := cmp.Diff(sortedLines(timelinetest.Section(s.archive, "trace")), sortedLines(strings.Join(got, "\n"))); diff != "" {
 		s.fail("what was recorded is not the file's (-file +recorded)\n%s", diff)
 	}
@@ -216,6 +220,15 @@ func (s *stage) checkOutcome() {
 		if diff := cmp.Diff(want, timelinetest.Usage(recorded)); diff != "" {
 			s.fail("what requests used is not what the file says (-file +used)\n%s", diff)
 		}
+	}
+}
+
+// checkSection compares what a view shows with its section of the file, line by line: what a script leaves
+// open must not show, or who plays it on a machine that is slow elsewhere gets another file.
+func (s *stage) checkSection(name string, shows func(schemas.Message) bool) {
+	shown := s.names.Render(slices.DeleteFunc(slices.Clone(s.log), func(e schemas.Entry) bool { return !shows(e.Message) }))
+	if diff := cmp.Diff(timelinetest.Section(s.archive, name), shown); diff != "" {
+		s.fail("the script allows another %s than the file's, so it must wait for more (-file +order)\n%s", name, diff)
 	}
 }
 
