@@ -14,7 +14,7 @@ import (
 // means that they can't be read now, and ends the tenure.
 func (r *runner) readCommands(reach uint64) error {
 	if reach > r.read {
-		commands, err := r.e.conn.ReadCommands(r.ctx, r.ref, max(r.read, r.state.Cursor), reach)
+		commands, err := r.storedCommands(reach)
 		if err != nil {
 			return fmt.Errorf("read commands: %w", err)
 		}
@@ -27,6 +27,17 @@ func (r *runner) readCommands(reach uint64) error {
 	}
 	r.acknowledgeLater()
 	return nil
+}
+
+// storedCommands returns the commands that were not read yet, up to the sequence reach, or all if that is 0. A
+// body may be many megabytes on a slow line: until it is here the loop waits, and is not stuck.
+func (r *runner) storedCommands(reach uint64) ([]bus.StoredCommand, error) {
+	r.reading.Store(true)
+	defer func() {
+		r.touch()
+		r.reading.Store(false)
+	}()
+	return r.e.conn.ReadCommands(r.ctx, r.ref, max(r.read, r.state.Cursor), reach)
 }
 
 // takeCommand gives one command to the core, with what only the engine knows about it: its agent's

@@ -83,6 +83,16 @@ func (h *house) send(c schemas.Command) schemas.Outcome {
 	return o
 }
 
+// caughtUp waits until the trace of the one engine has seen a session up to a sequence of its log. A question
+// waits for that too, but not for as long as a busy machine may take.
+func (h *house) caughtUp(ref schemas.SessionRef, sequence uint64) {
+	h.t.Helper()
+	h.eventually("the trace lags", func() bool {
+		_, err := h.conn.AskSession(context.Background(), ref, sequence)
+		return !errors.Is(err, &schemas.Error{Code: schemas.CodeUnavailable})
+	})
+}
+
 var ref = schemas.SessionRef{Project: "p", ID: "s"}
 
 func (h *house) create(model string, mode schemas.ApprovalMode) {
@@ -292,6 +302,7 @@ func TestRefusedCreateMakesNoSession(t *testing.T) {
 	h.engine("e1")
 	ctx := context.Background()
 	refused := h.send(schemas.Command{ID: "c1", Type: schemas.CommandCreate, Session: ref, Create: &schemas.CreateBody{Model: "no/such"}})
+	h.caughtUp(ref, refused.Log)
 	unknown := &schemas.Error{Code: schemas.CodeUnknownSession}
 	if info, err := h.conn.AskSession(ctx, ref, refused.Log); !errors.Is(err, unknown) {
 		t.Errorf("it is %+v, %v", info, err)
@@ -303,6 +314,7 @@ func TestRefusedCreateMakesNoSession(t *testing.T) {
 		t.Errorf("it is listed: %+v, %v", page, err)
 	}
 	made := h.send(schemas.Command{ID: "c2", Type: schemas.CommandCreate, Session: ref, Create: &schemas.CreateBody{Model: "shell/demo"}})
+	h.caughtUp(ref, made.Log)
 	if info, err := h.conn.AskSession(ctx, ref, made.Log); err != nil || info.Model != "shell/demo" {
 		t.Errorf("then it is %+v, %v", info, err)
 	}

@@ -46,6 +46,7 @@ func TestFallbackIsTold(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		h.caughtUp(ref, ends.Log)
 		info, err := h.conn.AskSession(context.Background(), ref, ends.Log)
 		if err != nil {
 			t.Fatal(err)

@@ -19,6 +19,7 @@ import (
 	"braid/llm"
 	"braid/llm/shell"
 	"braid/schemas"
+	"braid/schemas/schematest"
 )
 
 // runner waits for the session's runner to be in its loop.
@@ -180,7 +181,7 @@ func TestRepeatBeforeTheFirstIsStored(t *testing.T) {
 func TestFencedWhileLoading(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, bustest.Single(t), nil)
-	e := h.engine("e1")
+	e := h.engine("e1", withoutWatch) // else it looks after the other's session: that one does not live
 	ctx := context.Background()
 	r := newRunner(e, ref, bus.Claim{})
 	claimed, err := r.takeClaim(ctx)
@@ -230,6 +231,32 @@ func TestStuckGoesByTheMonotonicClock(t *testing.T) {
 	if !r.stuck(time.Hour) {
 		t.Error("not stuck after two hours")
 	}
+}
+
+// A command's body is on its way for as long as it takes: its loop is not given up meanwhile.
+func TestReadingACommandIsNotStuck(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, bustest.Listening(t), nil)
+	e, w := h.wired("e1", func(o *Options) { o.Timing.Rest = time.Hour })
+	h.stops(e)
+	h.create("shell/demo", schemas.ApproveAll)
+	body := w.holdAnswers("$JS.API.DIRECT.GET.OBJ_")
+	h.post(schemas.Command{ID: "t", Type: schemas.CommandTask, Session: ref, Task: &schemas.TaskBody{
+		Input: []schemas.InputTurn{{Role: schemas.RoleUser, Content: []schemas.InputPart{
+			{Type: schemas.KindText, Text: "what is it?"},
+			{Type: schemas.KindImageURL, ImageURL: schematest.Image("image/png", 1_200_000)}, // no message holds it
+		}}},
+	}})
+	body.wait()
+	r := h.runner(e)
+	if r.stuck(0) {
+		t.Error("stuck while it reads")
+	}
+	body.release()
+	h.follow(func(m schemas.Message) bool {
+		p, ok := m.Payload.(*schemas.CommandOutcome)
+		return ok && p.CommandID == "t"
+	})
 }
 
 // A hand-over leaves effects to the next owner, but for answers: what is stored is so.

@@ -60,7 +60,7 @@ func TestDeadlineIsStoredBeforeTheSessionIsLetGoOf(t *testing.T) {
 	h.toolrunner("r1")
 	h.createUrgent("scripted/m", time.Hour)
 	h.released()
-	schedule := w.hold("braid.p.command.at.")
+	schedule := w.hold(schedules)
 	release := w.hold("braid.p.owner.", `"released"`)
 	h.task("t", "go")
 	schedule.wait()

@@ -128,7 +128,7 @@ func invalidTrace(err error) error {
 
 // dropBound is how long the removal of a trace may take, also if the session is let go of meanwhile: one
 // that came to nothing is at rest at once.
-const dropBound = 2 * time.Second
+const dropBound = 10 * time.Second
 
 // dropTrace removes a trace that is in the log, or never will be. If that fails a sweep will. What reads it,
 // if anything still does, stops.

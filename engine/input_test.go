@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -47,7 +46,9 @@ func TestLargePictures(t *testing.T) {
 	if o.Code != schemas.CodeApplied {
 		t.Fatalf("%+v", o)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	h.follow(taskEnded)
+	h.caughtUp(ref, o.Log)
+	ctx, cancel := context.WithTimeout(context.Background(), testTime)
 	defer cancel()
 	var images []string
 	var end *schemas.TaskEnd

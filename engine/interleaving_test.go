@@ -272,6 +272,16 @@ var stray = bus.WakeUp{Session: ref, Lane: bus.LaneRun, Sequence: 1, AckSubject:
 // session. Then it dies, under the same fence, and is believed dead.
 func TestFalseAlarmThenDeath(t *testing.T) {
 	t.Parallel()
+	// One that is too slow to answer, as its proof of life is, may be taken for dead: not each time.
+	for try := 1; !falseAlarm(t); try++ {
+		if try == 5 {
+			t.Fatal("a living owner lost the session, time after time")
+		}
+	}
+}
+
+// falseAlarm plays it; false if the session was lost before anybody died.
+func falseAlarm(t *testing.T) bool {
 	h := newHouse(t, bustest.Listening(t), map[string]string{"slow": streaming})
 	first, w := h.wired("e1")
 	h.streams()
@@ -282,19 +292,25 @@ func TestFalseAlarmThenDeath(t *testing.T) {
 		gone, err := second.beat.Gone(context.Background(), bus.KindEngine, "e1")
 		return err == nil && gone
 	})
+	lost := func() bool { return second.runs(ref) || h.claim().Sequence != before.Sequence }
 	for range 2 { // it is rung for, and again: one answer is not for ever
 		rung := w.holdAnswers("$JS.ACK.COMMANDS.")
-		rung.wait()
+		h.eventually("nobody rings", func() bool {
+			select {
+			case <-rung.first:
+				return true
+			default:
+				return lost()
+			}
+		})
 		rung.release()
 	}
-	asked := time.Now()
 	second.route(context.Background(), stray)
-	took := time.Since(asked)
-	// One that is too slow to answer, as its proof of life is, may be taken for dead.
-	if now := h.claim(); took < time.Second && (second.runs(ref) || now.Sequence != before.Sequence) {
-		t.Errorf("a living owner lost the session: %s has it, the other one runs it: %v", now.Instance, second.runs(ref))
-	}
+	living := !lost()
 	crash(first, w)
+	if !living {
+		return false
+	}
 	h.eventually("the death is not noticed", func() bool { return h.claim().Instance == "e2" })
 	// Where the broker is slow to acknowledge, e2 lets go of the session rather than call the model late, and
 	// takes it again.
@@ -302,6 +318,7 @@ func TestFalseAlarmThenDeath(t *testing.T) {
 	if len(changes) == 0 || changes[0] != "e1 e2 lost" || slices.ContainsFunc(changes[1:], func(c string) bool { return c != "e2 e2 handover" }) {
 		t.Errorf("owners %q", changes)
 	}
+	return true
 }
 
 // An abort overtakes the create that waits for room: the session is made and found idle, the

@@ -29,14 +29,16 @@ func TestOverview(t *testing.T) {
 	h.create("scripted/counted", schemas.ApproveAll)
 	other := schemas.SessionRef{Project: ref.Project, ID: "t"} // behind "s" also if all of it took less than a millisecond
 	h.putAgent(schemas.Agent{Name: "a", Model: "shell/demo"})
-	h.send(schemas.Command{ID: "create", Type: schemas.CommandCreate, Session: other, Create: &schemas.CreateBody{Model: "shell/demo", Agent: "a"}})
+	made := h.send(schemas.Command{ID: "create", Type: schemas.CommandCreate, Session: other, Create: &schemas.CreateBody{Model: "shell/demo", Agent: "a"}})
 	h.task("t1", "hello")
 	h.follow(taskEnded)
 	ends, err := h.conn.SessionEnds(ctx, ref)
 	if err != nil {
 		t.Fatal(err)
 	}
-	info, err := h.conn.AskSession(ctx, ref, ends.Log) // the trace is as far now
+	h.caughtUp(other, made.Log)
+	h.caughtUp(ref, ends.Log)
+	info, err := h.conn.AskSession(ctx, ref, ends.Log)
 	if err != nil {
 		t.Fatal(err)
 	}

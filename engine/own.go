@@ -272,7 +272,7 @@ func (r *runner) begin(c claimed) error {
 // letGo releases a session that has nothing to do, and returns why. A command that is stored before the
 // release is taken instead; one that comes behind it is found by reading once more.
 func (r *runner) letGo(why error) error {
-	commands, err := r.e.conn.ReadCommands(r.ctx, r.ref, max(r.read, r.state.Cursor), 0)
+	commands, err := r.storedCommands(0)
 	if err != nil {
 		return fmt.Errorf("read commands: %w", err)
 	}
@@ -287,7 +287,7 @@ func (r *runner) letGo(why error) error {
 		return err
 	}
 	r.clearRunning()
-	late, err := r.e.conn.ReadCommands(r.ctx, r.ref, max(r.read, r.state.Cursor), 0)
+	late, err := r.storedCommands(0)
 	if err == nil && len(late) > 0 {
 		// Its wake-up rings as well; this only saves the wait.
 		last := late[len(late)-1]

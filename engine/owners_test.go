@@ -85,6 +85,7 @@ func TestOldOwnerQueuesLate(t *testing.T) {
 	record := w.hold("braid.p.output.")
 	h.task("t", "go")
 	record.wait()
+	h.answered()
 	all := w.hold("") // it says nothing more at all
 	h.engine("e2")
 	hands.call(`{}`)
@@ -112,6 +113,7 @@ func TestOldOwnerQueuesWhatWasWithdrawn(t *testing.T) {
 	record := w.hold("braid.p.output.")
 	h.task("t", "go")
 	record.wait()
+	h.answered()
 	all := w.hold("")
 	h.engine("e2")
 	h.follow(taskEnded) // nobody took the call

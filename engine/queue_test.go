@@ -129,6 +129,7 @@ func TestQueueIsBounded(t *testing.T) {
 		}
 		want, last = append(want, bus.QueuedTask{TaskID: id, Prompt: "wait " + id}), o.Log
 	}
+	h.caughtUp(ref, last)
 	info, err := h.conn.AskSession(context.Background(), ref, last)
 	if err != nil {
 		t.Fatal(err)

@@ -31,14 +31,18 @@ func (h *house) reader() (*bus.Conn, *Reader) {
 // A reader that comes to a session whose engine is gone knows all that was recorded, at once, and does
 // nothing about it: not for the session, nor for a command that waits.
 func TestReaderOnlyLooks(t *testing.T) {
-	h := newHouse(t, bustest.Single(t), map[string]string{"m": `
+	h := newHouse(t, bustest.Listening(t), map[string]string{"m": `
 turns:
   - steps: [{text: ["Here ", {pause: 1h}]}]`})
-	e := h.killable("e")
+	e, w := h.wired("e")
 	h.create("scripted/m", schemas.ApproveAll)
 	h.task("t", "hello")
-	h.follow(func(m schemas.Message) bool { return m.Kind() == schemas.KindRequestBegin })
-	e.kill()
+	h.follow(func(m schemas.Message) bool { // then nothing is on its way to the log
+		p, ok := m.Payload.(*schemas.PartialText)
+		return ok && p.Text != ""
+	})
+	w.stopsPulling(bus.LaneControl) // or the broker hands it what comes later, and takes a while to know better
+	crash(e, w)
 	if _, err := h.conn.SendCommand(t.Context(), schemas.Command{ID: "late", Type: schemas.CommandAbort, Session: ref, Abort: &schemas.AbortBody{}}); err != nil {
 		t.Fatal(err)
 	}

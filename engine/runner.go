@@ -24,11 +24,12 @@ type runner struct {
 	ref schemas.SessionRef
 	log zerolog.Logger
 
-	bell   chan struct{} // rings when mu.wakes grew
-	leave  chan struct{} // closed to hand the session over
-	born   time.Time     // when the runner was made, by the monotonic clock
-	round  atomic.Int64  // when the loop last came round, in nanoseconds after born
-	motion atomic.Int32  // what the session does, one of motionRunning, motionWaiting and motionIdle
+	bell    chan struct{} // rings when mu.wakes grew
+	leave   chan struct{} // closed to hand the session over
+	born    time.Time     // when the runner was made, by the monotonic clock
+	round   atomic.Int64  // when the loop last came round, in nanoseconds after born
+	reading atomic.Bool   // the loop waits for commands that it reads
+	motion  atomic.Int32  // what the session does, one of motionRunning, motionWaiting and motionIdle
 
 	mu struct {
 		sync.Mutex
@@ -130,10 +131,10 @@ func (r *runner) handOver() {
 // touch notes that the loop came round, or that loading the session made progress.
 func (r *runner) touch() { r.round.Store(int64(time.Since(r.born))) }
 
-// stuck reports that the loop has not come round for d. It goes by the monotonic clock: a wall clock
-// that is set forward must not make all loops of an engine look stuck at once.
+// stuck reports that the loop has not come round for d, and not because it reads commands. It goes by the
+// monotonic clock: a wall clock that is set forward must not make all loops of an engine look stuck at once.
 func (r *runner) stuck(d time.Duration) bool {
-	return time.Since(r.born)-time.Duration(r.round.Load()) > d
+	return !r.reading.Load() && time.Since(r.born)-time.Duration(r.round.Load()) > d
 }
 
 // run owns the session until there is nothing left to do for it. If the session could not be let go
