@@ -260,8 +260,9 @@ func TestKilledAndForgotten(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.engine("e2")
-	if diff := cmp.Diff([]string{"e1 e2 lost"}, owners(h.follow(func(m schemas.Message) bool { return m.Kind() == schemas.KindOwnerChanged }))); diff != "" {
-		t.Errorf("(-want +got)\n%s", diff)
+	changes := owners(h.follow(func(m schemas.Message) bool { return m.Kind() == schemas.KindOwnerChanged }))
+	if !strings.HasSuffix(changes[0], " e2 lost") { // from e2 itself, if it had to claim once more before it could say so
+		t.Errorf("owners %q", changes)
 	}
 }
 
@@ -312,10 +313,10 @@ func falseAlarm(t *testing.T) bool {
 		return false
 	}
 	h.eventually("the death is not noticed", func() bool { return h.claim().Instance == "e2" })
-	// Where the broker is slow to acknowledge, e2 lets go of the session rather than call the model late, and
-	// takes it again.
+	// Where the broker is slow, e2 has to claim once more before it can say that it did, or lets go of the session
+	// rather than call the model late, and takes it again.
 	changes := owners(h.follow(taskEnded))
-	if len(changes) == 0 || changes[0] != "e1 e2 lost" || slices.ContainsFunc(changes[1:], func(c string) bool { return c != "e2 e2 handover" }) {
+	if len(changes) == 0 || !strings.HasSuffix(changes[0], " e2 lost") || slices.ContainsFunc(changes[1:], func(c string) bool { return !strings.HasPrefix(c, "e2 e2 ") }) {
 		t.Errorf("owners %q", changes)
 	}
 	return true
