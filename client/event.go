@@ -25,7 +25,8 @@ type Turn struct {
 }
 
 // State says what the session does, where the watcher is: when watching begins, and again when a
-// broken connection was resumed; in the view of turns also whenever it changes.
+// broken connection was resumed; in the view of turns also whenever it changes. Messages that come while it
+// is asked for may come before it.
 type State struct {
 	// State is idle, running or waiting (for a person).
 	State bus.SessionState `json:"state"`

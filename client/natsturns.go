@@ -29,14 +29,15 @@ func (n *natsWatcher) turns(ctx context.Context) error {
 		return err
 	}
 	defer f.Close()
+	fresh := false
 	p := &projection{natsWatcher: n, view: schemas.NewTurnView(), now: f.Cursor(), had: had}
 	if had.IsZero() || had.Epoch != p.now.Epoch || had.Position.Sequence > p.now.Position.Sequence {
 		if !had.IsZero() && !n.give(Gap{Reason: "the stream is not the one of the cursor", Reset: true}) {
 			return nil
 		}
 		p.had = schemas.TurnCursor{Cursor: p.now, Part: schemas.WholeMessage}
+		fresh = true
 	}
-	// For a watcher that comes fresh nothing is given before its State.
 	if err := p.rebuild(ctx); err != nil || p.left {
 		return err
 	}
@@ -45,7 +46,12 @@ func (n *natsWatcher) turns(ctx context.Context) error {
 		return err
 	}
 	p.activity, p.known = info.Activity(), info.LastSequence
-	if p.tell(p.now); p.left {
+	at := p.now
+	if fresh && p.known > at.Position.Sequence { // nothing is given before its State, which holds there
+		at.Position = schemas.Behind(p.known)
+		p.had.Cursor = at
+	}
+	if p.tell(at); p.left {
 		return nil
 	}
 	return p.follow(ctx, f)
@@ -148,9 +154,9 @@ func (p *projection) project(f bus.Frame) {
 	}
 }
 
-// tell gives the state if it is another one than was told.
+// tell gives the state if it holds where the watcher is, and is another one than was told.
 func (p *projection) tell(at schemas.Cursor) {
-	if p.told == nil || !p.told.Same(p.activity) {
+	if p.known <= at.Position.Sequence && (p.told == nil || !p.told.Same(p.activity)) {
 		told := p.activity
 		p.told = &told
 		p.give(stateAt(told, at))

@@ -21,6 +21,8 @@ type natsWatcher struct {
 	watch     watch
 	yield     func(Event, error) bool
 	left      bool // the caller left
+	// due is how the session stands, to be given where that holds: it went on while it was asked about.
+	due *bus.SessionInfo
 }
 
 // give passes an event on; false if the caller leaves.
@@ -85,7 +87,11 @@ func (n *natsWatcher) frame(f bus.Frame) error {
 			}
 		}
 	}
-	return deletedBy(f)
+	if err := deletedBy(f); err != nil {
+		return err
+	}
+	n.arrive(schemas.Cursor{Epoch: f.Header.Epoch, Position: schemas.Behind(f.Sequence)})
+	return nil
 }
 
 // deletedBy is an error if the session is deleted after the frame.
@@ -100,9 +106,18 @@ func deletedBy(f bus.Frame) error {
 func (n *natsWatcher) state(ctx context.Context, at schemas.Cursor) error {
 	info, err := n.transport.describe(ctx, n.ref)
 	if err == nil {
-		n.give(stateAt(info.Activity(), at))
+		n.due = &info
+		n.arrive(at)
 	}
 	return err
+}
+
+// arrive gives what the session does if it holds at the place that the watcher has come to.
+func (n *natsWatcher) arrive(at schemas.Cursor) {
+	if n.due != nil && n.due.LastSequence <= at.Position.Sequence {
+		n.give(stateAt(n.due.Activity(), at))
+		n.due = nil
+	}
 }
 
 func stateAt(a bus.Activity, at schemas.Cursor) State {
