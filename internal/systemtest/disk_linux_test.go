@@ -170,6 +170,7 @@ func TestCase_E02_TraceDiskFull(t *testing.T) {
 	s.task("go")
 	s.awaitEffects(1)
 	free := fill(t, w.dataDir("engine-0"))
+	s.allow("go")
 	s.ends(schemas.StopCompleted)
 	s.wantEffects("began")
 	quick := w.newSession(t, "quick", schemas.ApproveAll)

@@ -2,6 +2,7 @@ package systemtest
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"sync"
 	"testing"
@@ -50,7 +51,8 @@ func TestBrokerRestarted(t *testing.T) {
 		at := time.Now()
 		w.broker.Start(t, 0)
 		from := 0
-		first := talk.await("a message after the restart", &from, func(a arrival) bool { return a.at.After(at) })
+		first := work.await("a message after the restart", &from, func(a arrival) bool { return a.at.After(at) })
+		work.allow("go")
 		for _, s := range []*session{talk, work} {
 			s.ends(schemas.StopCompleted)
 		}
@@ -74,10 +76,12 @@ func TestBrokerNodesRestarted(t *testing.T) {
 		s.awaitEffects(2*node + 1)
 		at := time.Now()
 		w.broker.Stop(node)
+		s.allow(fmt.Sprintf("go-%d", 2*node+1))
 		s.awaitEffects(2*node + 2)
 		t.Logf("node %d stopped: the next effect came after %s", node, time.Since(at).Round(time.Millisecond))
 		w.broker.Start(t, node)
 		eventually(t, "the broker is whole again", func() bool { return w.broker.Nodes[node].URL() != "" })
+		s.allow(fmt.Sprintf("go-%d", 2*node+2))
 	}
 	s.ends(schemas.StopCompleted)
 	s.wantEffects("step-1", "step-2", "step-3", "step-4", "step-5", "step-6")
@@ -206,12 +210,25 @@ func TestTaskWithoutEngines(t *testing.T) {
 	for _, e := range w.engines {
 		e.kill()
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-	defer cancel()
-	body := map[string]any{"prompt": "is anybody there?"}
-	if r, err := w.api.once(ctx, http.MethodPost, s.path("tasks"), "the-task", body); err == nil {
-		t.Errorf("answered without an engine: %d %s", r.status, r.body)
+	commands, err := subscribe(w.brokerAddress, "braid."+project+".command.>")
+	if err != nil {
+		t.Fatal(err)
 	}
+	defer commands.close()
+	ctx, giveUp := context.WithCancel(t.Context())
+	body := map[string]any{"prompt": "is anybody there?"}
+	var asking sync.WaitGroup
+	asking.Go(func() {
+		if r, err := w.api.once(ctx, http.MethodPost, s.path("tasks"), "the-task", body); err == nil {
+			t.Errorf("answered without an engine: %d %s", r.status, r.body)
+		}
+	})
+	eventually(t, "the broker has the task", func() bool {
+		got, err := commands.taken(func(string) bool { return true })
+		return err == nil && len(got) > 0
+	})
+	giveUp()
+	asking.Wait()
 	s.tasks = 1
 	at := time.Now()
 	w.restart(w.engines[0])

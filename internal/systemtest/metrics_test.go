@@ -28,7 +28,7 @@ func (p *process) scraped() string {
 func TestMetrics(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, layout{engines: 2, toolrunners: 1, flags: []string{"--metrics-listen", "127.0.0.1:0"}})
-	s := w.newSession(t, "talk", schemas.ApproveAll)
+	s := w.newSession(t, "ramble", schemas.ApproveAll)
 	s.task("tell me a story")
 	s.deltas(10)
 	owner, _ := w.owner(s.ref)
@@ -41,8 +41,8 @@ func TestMetrics(t *testing.T) {
 	for p, series := range map[*process][]string{
 		heir: {
 			`braid_takeovers_total{cause="lost"} 1`,
-			`braid_model_requests_total{model="scripted/talk",status="timeout"} 1`,
-			`braid_model_requests_total{model="scripted/talk",status="completed"} 1`,
+			`braid_model_requests_total{model="scripted/ramble",status="timeout"} 1`,
+			`braid_model_requests_total{model="scripted/ramble",status="completed"} 1`,
 			`braid_tasks_total{cause="done",status="completed"} 1`,
 		},
 		w.toolrunners[0]: {`braid_toolrunner_slots 8`, `braid_tool_queue_calls{pool="default",project="default",state="waiting"} 0`},

@@ -15,8 +15,9 @@ import (
 	"braid/schemas"
 )
 
-// patience is how long a test waits for what must come.
-const patience = 40 * time.Second
+// patience is how long a test waits for what must come: longer than that takes on a machine that is busy
+// with much else.
+const patience = 2 * time.Minute
 
 // process is one of our commands, running or not.
 type process struct {
@@ -104,6 +105,13 @@ func (p *process) terminate() time.Time {
 	p.t.Helper()
 	at := time.Now()
 	p.signal(syscall.SIGTERM)
+	p.ended()
+	return at
+}
+
+// ended waits until the process, which was asked to end, has done so in order.
+func (p *process) ended() {
+	p.t.Helper()
 	select {
 	case <-p.done:
 	case <-time.After(patience):
@@ -113,7 +121,6 @@ func (p *process) terminate() time.Time {
 	if code := p.state.ExitCode(); code != 0 {
 		p.t.Errorf("%s ended with %s after SIGTERM", p.name, p.state)
 	}
-	return at
 }
 
 // end kills what still runs, at the end of the test, and shows the log of a failed one.

@@ -149,8 +149,10 @@ func (s *rawSubscriber) take(r *bufio.Reader, fields []string) error {
 		if err != nil {
 			return fmt.Errorf("the header of a message on %s: %w", m.subject, err)
 		}
-		if m.sequence, err = strconv.ParseUint(header.Get("Nats-Sequence"), 10, 64); err != nil {
-			return fmt.Errorf("a republished message on %s without a sequence: %w", m.subject, err)
+		if sequence := header.Get("Nats-Sequence"); sequence != "" { // it is republished
+			if m.sequence, err = strconv.ParseUint(sequence, 10, 64); err != nil {
+				return fmt.Errorf("the sequence of a message on %s: %w", m.subject, err)
+			}
 		}
 	}
 	s.mu.Lock()

@@ -235,6 +235,14 @@ func (s *session) awaitEffects(n int) {
 	eventually(s.t, fmt.Sprintf("%d effects of %s", n, s.ref), func() bool { return len(s.lines("effects")) >= n })
 }
 
+// allow makes the file in the session's workspace that a command waits for.
+func (s *session) allow(name string) {
+	s.t.Helper()
+	if err := os.WriteFile(filepath.Join(s.dir, name), nil, 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
 // wantEffects fails the test unless exactly the words stand in the file of effects.
 func (s *session) wantEffects(words ...string) {
 	s.t.Helper()

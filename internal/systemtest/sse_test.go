@@ -60,9 +60,11 @@ func (w *sseWatcher) close() {
 	w.client.CloseIdleConnections()
 }
 
-// connect reads for a random while. A connection that fails is nothing special.
+// connect reads for a random while, which begins with the first event. A connection that fails is nothing
+// special.
 func (w *sseWatcher) connect(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, time.Duration(50+w.random.IntN(1500))*time.Millisecond)
+	while := time.Duration(50+w.random.IntN(1500)) * time.Millisecond
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, w.url, nil)
 	if err != nil {
@@ -87,7 +89,11 @@ func (w *sseWatcher) connect(ctx context.Context) {
 	w.mu.Lock()
 	w.connects++
 	w.mu.Unlock()
-	w.read(bufio.NewReader(response.Body), 1+w.random.IntN(40))
+	r := bufio.NewReader(response.Body)
+	if _, err := r.Peek(1); err == nil {
+		defer time.AfterFunc(while, cancel).Stop()
+		w.read(r, 1+w.random.IntN(40))
+	}
 }
 
 // read takes events until the connection ends, or it has had enough: often in the middle of what

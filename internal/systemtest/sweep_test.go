@@ -18,7 +18,10 @@ var blows = map[string]func(w *world, owner *process, fence uint64, s *session){
 	},
 	"freeze": func(_ *world, owner *process, fence uint64, s *session) {
 		owner.signal(syscall.SIGSTOP)
-		s.nextUnder(fence)
+		from := 0
+		s.await("a message of another owner, or the end that came before the blow", &from, func(a arrival) bool {
+			return a.fence > fence || a.Message.Kind() == schemas.KindTaskEnd
+		})
 		owner.signal(syscall.SIGCONT)
 	},
 	"terminate": func(w *world, owner *process, _ uint64, _ *session) {

@@ -91,6 +91,7 @@ func TestToolrunnerFrozenPastItsLoss(t *testing.T) {
 		}
 		s.ends(schemas.StopCompleted)
 		// Its own end of the call comes late, and changes nothing.
+		s.allow("go")
 		eventually(t, "the command has ended", func() bool { return len(s.lines("ends")) == 1 })
 		s.wantEffects("began")
 		s.verify()
@@ -114,8 +115,12 @@ func TestToolrunnerTerminated(t *testing.T) {
 	s := w.newSession(t, "work", schemas.ApproveAll)
 	s.task("work")
 	s.awaitEffects(1)
-	w.toolrunners[0].terminate()
-	if out := s.output(); !strings.Contains(out.Output, "tick 12\n") {
+	runner := w.toolrunners[0]
+	runner.signal(syscall.SIGTERM)
+	runner.awaitLog("no longer serving tools")
+	s.allow("go")
+	runner.ended()
+	if out := s.output(); !strings.Contains(out.Output, "the last\n") {
 		t.Errorf("the output is %+v", out)
 	}
 	s.ends(schemas.StopCompleted)
