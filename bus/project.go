@@ -18,7 +18,7 @@ type TailEvent struct {
 	Last    uint64
 }
 
-// LossEvent says that anything may have been missed until now.
+// LossEvent says that anything may have been missed until now; what is stored from now on is delivered.
 type LossEvent struct{}
 
 func (Frame) projectEvent()     {}
@@ -66,6 +66,10 @@ func (p *ProjectFeed) Next(ctx context.Context) (ProjectEvent, error) {
 		if p.tails.disturbed() || lost {
 			p.log.calm()
 			p.tails.calm()
+			// On a new connection the broker has to hear of the subscriptions first.
+			if err := p.c.flush(ctx); err != nil {
+				return nil, err
+			}
 			return LossEvent{}, nil
 		}
 		var event ProjectEvent

@@ -54,7 +54,10 @@ func newWorld(t testing.TB, change ...func(*Options)) *world {
 // serve starts a gateway on a free port. It is stopped at the end of the test, or by stop.
 func serve(t testing.TB, conn *bus.Conn, change ...func(*Options)) *served {
 	t.Helper()
-	o := Options{Conn: conn, Token: testToken, Log: zerolog.Nop(), ShutdownWait: time.Second}
+	o := Options{
+		Conn: conn, Token: testToken, Log: zerolog.Nop(), CommandWait: testTime, QueryWait: testTime,
+		WriteTimeout: testTime, Patience: testTime, ShutdownWait: testTime,
+	}
 	for _, c := range change {
 		c(&o)
 	}

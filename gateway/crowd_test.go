@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"net/http"
 	"testing"
 
 	"braid/schemas"
@@ -30,10 +31,11 @@ func TestTooMany(t *testing.T) {
 	e.close()
 	waitFor(t, "the first watcher is gone", func() bool {
 		other, err := w.tryStream("/v1/sessions/other/stream", "")
-		if err == nil {
-			other.close()
+		if err != nil {
+			return false
 		}
-		return err == nil
+		defer other.close()
+		return other.response.StatusCode == http.StatusOK
 	})
 
 	ref := schemas.SessionRef{Project: "default", ID: "other"}

@@ -178,7 +178,7 @@ func (d *described) checkEvent(t testing.TB, path string, e event) {
 // Whatever is served is described, and answers as it is described: each route once in success and
 // once in refusal. What is described further is held against every answer of the other tests.
 func TestEveryRouteAnswersAsDescribed(t *testing.T) {
-	w := newWorld(t, impatient)
+	w := newWorld(t)
 	d := api(t)
 	w.create("s")
 	w.create("busy")
@@ -195,7 +195,6 @@ func TestEveryRouteAnswersAsDescribed(t *testing.T) {
 		edits              []edit
 	}{
 		{"GET", "/healthz", "", 200, nil},
-		{"GET", "/readyz", "", 200, nil},
 		{"POST", "/v1/sessions", `{"model":"shell/demo"}`, 201, nil},
 		{"POST", "/v1/sessions", `{}`, 400, nil},
 		{"POST", "/v1/sessions/import", trace, 201, []edit{lines}},
@@ -258,9 +257,10 @@ func TestEveryRouteAnswersAsDescribed(t *testing.T) {
 			failed[r.id] = true
 		}
 	}
+	waitFor(t, "ready", func() bool { return w.do("GET", "/readyz", "").status == http.StatusOK })
 	w.openStream("/v1/sessions/busy/stream", "").state()
 	w.openStream("/v1/events", "").expect(eventWatching)
-	worked["streamSession"], worked["streamProject"] = true, true
+	worked["ready"], worked["streamSession"], worked["streamProject"] = true, true, true
 	for pattern, r := range d.routes {
 		switch {
 		case !r.described():

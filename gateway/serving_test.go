@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -22,50 +21,6 @@ import (
 	"braid/bus/bustest"
 	"braid/schemas"
 )
-
-func TestCase_F01_ServerTimeoutsDoNotEndAStream(t *testing.T) {
-	w := newWorld(t, func(o *Options) { o.Heartbeat = time.Hour })
-	s := w.engine.open("s")
-	server := httptest.NewUnstartedServer(w.g.Handler())
-	server.Config.WriteTimeout = 300 * time.Millisecond
-	server.Config.ReadTimeout = 300 * time.Millisecond
-	server.Start()
-	defer server.Close()
-	e := (&served{t: t, url: server.URL}).openStream("/v1/sessions/s/stream", "")
-	e.state()
-	ticker := time.NewTicker(100 * time.Millisecond)
-	defer ticker.Stop()
-	for range 8 {
-		<-ticker.C
-		s.say(&schemas.RequestBegin{})
-		e.take(1)
-	}
-	e.close()
-}
-
-// A body that takes too long is refused, and not answered as if all were well.
-func TestABodyThatTakesTooLongIsRefused(t *testing.T) {
-	w := newWorld(t)
-	server := httptest.NewUnstartedServer(w.g.Handler())
-	server.Config.ReadTimeout = 300 * time.Millisecond
-	server.Start()
-	defer server.Close()
-	conn, err := net.Dial("tcp", server.Listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	fmt.Fprintf(conn, "POST /v1/sessions HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{",
-		server.Listener.Addr(), testToken)
-	answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer answer.Body.Close()
-	if body, err := io.ReadAll(answer.Body); answer.StatusCode != http.StatusBadRequest || !strings.Contains(string(body), "took too long") || err != nil {
-		t.Errorf("%s: %s, %v", answer.Status, body, err)
-	}
-}
 
 func TestCase_C11_ProxiesAndSilence(t *testing.T) {
 	w := newWorld(t, func(o *Options) { o.Heartbeat = 10 * time.Millisecond })
@@ -180,7 +135,8 @@ func slowClient(t testing.TB, s *served, path string) net.Conn {
 
 func TestCase_F09_ASlowClientHoldsNobodyUp(t *testing.T) {
 	w := newWorld(t, func(o *Options) {
-		o.RingBytes, o.WriteTimeout, o.Heartbeat = 256<<10, time.Second, time.Hour
+		// Not less: in that time whoever reads must get to read something, however busy the machine is.
+		o.RingBytes, o.WriteTimeout, o.Heartbeat = 256<<10, 5*time.Second, time.Hour
 	})
 	s := w.engine.open("s")
 	slow := slowClient(t, w.served, "/v1/sessions/s/stream")

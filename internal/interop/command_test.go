@@ -127,9 +127,12 @@ func (c *command) verify(frames []bus.Frame) {
 		}
 		want = append(want, text)
 	}
-	eventually(c.t, "the command nats prints the last frame", func() bool { return len(c.frames()) >= len(want) })
-	if diff := cmp.Diff(want, c.frames()); diff != "" {
-		c.t.Errorf("the command nats (-stored +printed)\n%s", diff)
-	}
+	first := func() []string { all := c.frames(); return all[:min(len(all), len(want))] } // its owner may say more
+	defer func() {
+		if c.t.Failed() {
+			c.t.Logf("the command nats (-stored +printed)\n%s", cmp.Diff(want, first()))
+		}
+	}()
+	eventually(c.t, "the command nats prints the frames, the last one to its end", func() bool { return slices.Equal(want, first()) })
 	c.t.Logf("the command nats: %d frames", len(want))
 }
