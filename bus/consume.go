@@ -16,10 +16,12 @@ import (
 type LogRecord struct {
 	// Sequence is the record's place in the shard's stream.
 	Sequence uint64
-	// Frame is set unless Deleted is.
+	// Frame is set unless Deleted or Passed is.
 	Frame Frame
 	// Deleted names a session that was deleted.
 	Deleted *schemas.SessionRef
+	// Passed says that there is nothing to keep here: only how far the stream was read.
+	Passed bool
 }
 
 // ConsumeLog hands the recorded frames of a shard's sessions, and the deletions of sessions, to
@@ -58,6 +60,19 @@ func (c *Conn) ConsumeLog(ctx context.Context, shard int, from uint64, batch fun
 			return err
 		}
 	}
+}
+
+// LogEnd is the sequence up to which [Conn.ConsumeLog] hands over what a shard holds now.
+func (c *Conn) LogEnd(ctx context.Context, shard int) (uint64, error) {
+	var end uint64
+	for _, subject := range logSubjects(shard) {
+		m, err := c.leaderRead(ctx, sessionsStream(shard), directRequest{LastFor: subject})
+		if err != nil && !errors.Is(err, errNotFound) {
+			return 0, fmt.Errorf("read the end of shard %d: %w", shard, err)
+		}
+		end = max(end, m.Sequence)
+	}
+	return end, nil
 }
 
 // logConsumer reads a shard's stream through one consumer after another. A consumer is a thing of
@@ -260,11 +275,12 @@ func (l *logConsumer) handOver(ctx context.Context, got []stored) error {
 		}
 		lastAt, lastID = m.Sequence, m.Header.Get(headerMsgID)
 	}
-	if len(records) > 0 {
-		if err := l.batch(records); err != nil {
-			l.final = err
-			return err
-		}
+	if len(records) == 0 || records[len(records)-1].Sequence < lastAt {
+		records = append(records, LogRecord{Sequence: lastAt, Passed: true})
+	}
+	if err := l.batch(records); err != nil {
+		l.final = err
+		return err
 	}
 	l.next, l.lastID, l.lastAt = next, lastID, lastAt
 	return nil

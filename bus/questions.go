@@ -111,6 +111,9 @@ type SessionsArgs struct {
 	// CreatedSince and CreatedUntil are RFC 3339 times, the first included, the second not.
 	CreatedSince string `json:"created_since,omitzero"`
 	CreatedUntil string `json:"created_until,omitzero"`
+	// Current has the answer wait until it has seen everything that was recorded when it was asked for: else
+	// an engine that is behind lists sessions as they were.
+	Current bool `json:"current,omitzero"`
 }
 
 // SessionsPage is a page of sessions; Next is empty on the last one. A page of few, or of none, may

@@ -147,7 +147,9 @@ func (t *httpTransport) tools(ctx context.Context) (list ToolList, err error) {
 func (t *natsTransport) sessions(ctx context.Context, o SessionsOptions, cursor string) (sessionsPage, error) {
 	ctx, cancel := context.WithTimeout(ctx, queryWait)
 	defer cancel()
-	found, err := t.conn.AskSessions(ctx, t.project, o.args(pageSize, cursor))
+	args := o.args(pageSize, cursor)
+	args.Current = true
+	found, err := t.conn.AskSessions(ctx, t.project, args)
 	if err != nil {
 		return sessionsPage{}, fmt.Errorf("list the sessions: %w", err)
 	}

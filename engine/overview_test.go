@@ -58,6 +58,7 @@ func TestOverview(t *testing.T) {
 		{"those that are not older than one", bus.SessionsArgs{CreatedSince: info.Created}, []string{"s", "t"}},
 		{"those that are older than it", bus.SessionsArgs{CreatedUntil: info.Created}, nil},
 	} {
+		row.args.Current = true
 		page, err := h.conn.AskSessions(ctx, ref.Project, row.args)
 		if err != nil {
 			t.Fatalf("%s: %v", row.why, err)

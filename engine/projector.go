@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+	"golang.org/x/sync/errgroup"
 
 	"braid/bus"
 	"braid/schemas"
@@ -108,6 +109,9 @@ func (p *projector) apply(ctx context.Context, shard int, records []bus.LogRecor
 	frames := make([]trace.Frame, 0, len(records))
 	mark := trace.Mark{Epoch: p.conn.ShardEpoch(shard)}
 	for _, rec := range records {
+		if rec.Passed {
+			continue
+		}
 		mark.Sequence = rec.Sequence
 		if rec.Deleted != nil {
 			mark.FrameID = ""
@@ -119,10 +123,12 @@ func (p *projector) apply(ctx context.Context, shard int, records []bus.LogRecor
 		mark.FrameID = rec.Frame.ID
 		frames = append(frames, traceFrame(shard, rec.Frame))
 	}
-	if err := p.store.Apply(ctx, shard, frames, mark); err != nil {
-		return err
+	if len(frames) > 0 {
+		if err := p.store.Apply(ctx, shard, frames, mark); err != nil {
+			return err
+		}
 	}
-	p.moved(shard, mark.Sequence)
+	p.moved(shard, records[len(records)-1].Sequence)
 	return nil
 }
 
@@ -177,7 +183,27 @@ func (p *projector) at(shard int) uint64 {
 // await returns once the trace has seen a session up to a sequence of its stream. It fails with
 // CodeUnavailable when ctx ends before.
 func (p *projector) await(ctx context.Context, ref schemas.SessionRef, least uint64) error {
-	shard := p.conn.Shard(ref)
+	return p.reach(ctx, p.conn.Shard(ref), least)
+}
+
+// awaitNow returns once the trace has everything that is stored when it is asked. It fails with
+// CodeUnavailable when ctx ends before.
+func (p *projector) awaitNow(ctx context.Context) error {
+	var shards errgroup.Group
+	for shard := range p.conn.Shards() {
+		shards.Go(func() error {
+			end, err := p.conn.LogEnd(ctx, shard)
+			if err != nil {
+				return errors.Join(schemas.Errorf(schemas.CodeUnavailable, "what is recorded now can't be read; try again"), err)
+			}
+			return p.reach(ctx, shard, end)
+		})
+	}
+	return shards.Wait()
+}
+
+// reach is await of a shard.
+func (p *projector) reach(ctx context.Context, shard int, least uint64) error {
 	for {
 		p.mu.Lock()
 		at, changed := p.mu.applied[shard], p.mu.changed

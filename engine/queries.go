@@ -125,6 +125,11 @@ func (r *Reader) answerSessions(ctx context.Context, q bus.Query) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	if args.Current {
+		if err := r.projector.awaitNow(ctx); err != nil {
+			return nil, err
+		}
+	}
 	found, err := r.store.Sessions(ctx, q.Project, filter, trace.Paging{Limit: limit, Cursor: args.Cursor})
 	if err != nil {
 		return nil, err

@@ -31,6 +31,7 @@ func (g *Gateway) listSessions(w http.ResponseWriter, r *http.Request) error {
 		State: bus.SessionState(values.Get("state")), Agent: values.Get("agent"), Model: values.Get("model"),
 		TaskStatus:   listParameter[schemas.StopReason](values.Get("task_status")),
 		CreatedSince: values.Get("created_since"), CreatedUntil: values.Get("created_until"),
+		Current: true, // else whoever is told of changes may have listed what was before them
 	})
 	if err != nil {
 		return readFailed(err)

@@ -43,6 +43,21 @@ func TestSessionInfo(t *testing.T) {
 	}
 }
 
+// A session whose end is recorded is in the trace until the tombstone comes, for who has to finish the
+// deletion; there is no such session for anybody else.
+func TestSessionsThatAreDeleted(t *testing.T) {
+	s, b := open(t, Options{}), newScript()
+	apply(t, s, b, b.frame(bob, meta("m"), prompt("x")), b.frame(bob, &schemas.SessionDeleted{CommandID: "d"}))
+	if info, found, err := s.Session(bob); err != nil || !found || !info.Deleted || info.Made() {
+		t.Errorf("the session: %+v, %v, %v", info, found, err)
+	}
+	for made, want := range map[bool]int{true: 0, false: 1} {
+		if page, err := s.Sessions(context.Background(), bob.Project, Filter{Made: made}, Paging{}); err != nil || len(page.Sessions) != want {
+			t.Errorf("made %v: %+v, %v", made, page, err)
+		}
+	}
+}
+
 func TestSessionsByLastActivity(t *testing.T) {
 	s, b := open(t, Options{}), newScript()
 	ctx := context.Background()
@@ -118,7 +133,7 @@ func TestSessionsByFilter(t *testing.T) {
 		var want, got []string
 		for _, info := range all.Sessions {
 			if (filter.State == "" || filter.State == info.State) && (filter.Agent == "" || filter.Agent == info.Agent) &&
-				(filter.Model == "" || filter.Model == info.Model) && (!filter.Made || info.Model != "") &&
+				(filter.Model == "" || filter.Model == info.Model) && (!filter.Made || info.Made()) &&
 				(len(filter.TaskStatus) == 0 || slices.Contains(filter.TaskStatus, info.TaskStatus)) && info.Created.Compare(filter.CreatedSince) >= 0 &&
 				(filter.CreatedUntil.IsZero() || info.Created.Compare(filter.CreatedUntil) < 0) {
 				want = append(want, info.Session.ID)

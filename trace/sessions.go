@@ -37,6 +37,8 @@ type SessionInfo struct {
 	Pending []PendingApproval `json:"pending,omitzero"`
 	// Queue are the tasks that wait, oldest first.
 	Queue []*schemas.TaskQueued `json:"queue,omitzero"`
+	// Deleted says that the session's end is recorded. It is in the trace until the tombstone comes.
+	Deleted bool `json:"deleted,omitzero"`
 	// Usage is the session's total.
 	Usage schemas.TokenCounts `json:"usage"`
 	// Tasks counts finished tasks, Turns committed requests outside of compactions, Messages
@@ -50,9 +52,9 @@ type SessionInfo struct {
 	Head Head `json:"head"`
 }
 
-// Made reports that the session was made. One whose making was refused, or an import that came to
-// nothing, has a log that says so and runs on nothing.
-func (i SessionInfo) Made() bool { return i.Model != "" }
+// Made reports that the session was made, and is there. One whose making was refused, or an import that
+// came to nothing, has a log that says so and runs on nothing.
+func (i SessionInfo) Made() bool { return i.Model != "" && !i.Deleted }
 
 // PendingApproval is a tool call that waits for a person.
 type PendingApproval struct {
@@ -103,7 +105,7 @@ type Filter struct {
 	TaskStatus []schemas.StopReason
 	// CreatedSince is included, CreatedUntil is not.
 	CreatedSince, CreatedUntil time.Time
-	// Made leaves out what runs on no model: its making was refused.
+	// Made leaves out what runs on no model, since its making was refused, and what is deleted.
 	Made bool
 }
 
@@ -156,7 +158,7 @@ func (s *Store) info(ref schemas.SessionRef, st sessionState) (SessionInfo, erro
 		Created: time.UnixMilli(sum.Created).UTC(), LastActivity: time.UnixMilli(sum.Active).UTC(),
 		Model: sum.Model, FallbackModels: sum.Fallbacks, ActiveModel: sum.active(), Agent: sum.Agent, Title: sum.Title,
 		Mode: sum.Mode, Limits: sum.Limits, ApprovalTimeoutMS: sum.ApprovalTimeoutMS,
-		State: sum.state(), TaskStatus: sum.TaskStatus, TaskCause: sum.TaskCause,
+		Deleted: sum.Deleted, State: sum.state(), TaskStatus: sum.TaskStatus, TaskCause: sum.TaskCause,
 		Usage: sum.Usage, Tasks: sum.Tasks, Turns: sum.Turns, Messages: sum.Messages,
 		Last: st.Head.Last, Head: st.Head,
 	}

@@ -54,6 +54,8 @@ type summary struct {
 	Imported  schemas.Imported `json:"imported,omitzero"`  // what is still to come of an imported trace
 	Importing bool             `json:"importing,omitzero"` // until the import has its outcome
 
+	Deleted bool `json:"deleted,omitzero"` // its end is recorded; the tombstone follows
+
 	Usage    schemas.TokenCounts `json:"usage,omitzero"`
 	Tasks    int64               `json:"tasks,omitzero"`
 	Turns    int64               `json:"turns,omitzero"`
@@ -127,6 +129,8 @@ func (s *summary) fold(at schemas.Position, m schemas.Message, imported bool) {
 		s.Queue = slices.DeleteFunc(s.Queue, func(q queued) bool { return q.Task == p.TaskID })
 	case *schemas.TaskEnd:
 		s.foldTaskEnd(p)
+	case *schemas.SessionDeleted:
+		s.Deleted = true
 	}
 }
 
@@ -152,7 +156,7 @@ func (s *summary) foldImportEnd(p *schemas.CommandOutcome) {
 func ofAnother(m schemas.Message) bool {
 	switch m.Payload.(type) {
 	case *schemas.SessionImported, *schemas.SessionMeta, *schemas.SessionChanged, *schemas.CommandOutcome,
-		*schemas.TaskQueued, *schemas.TaskDequeued:
+		*schemas.TaskQueued, *schemas.TaskDequeued, *schemas.SessionDeleted:
 		return true
 	}
 	return false
