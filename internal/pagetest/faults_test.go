@@ -145,3 +145,73 @@ func TestADraftOutlivesALookElsewhere(t *testing.T) {
 	p.until("nothing is left of it", `document.getElementById("say").value === ""`)
 	b.noProblems()
 }
+
+// A prompt that is refused comes back where its session is shown then, before what was written meanwhile.
+func TestAPromptComesBackToASessionThatWasLeft(t *testing.T) {
+	w := newWorld(t, map[string]string{"states": states})
+	b := startBrowser(t)
+	p := b.tab()
+	p.do("Page.addScriptToEvaluateOnNewDocument", object{"source": `{
+		const gate = new Promise((go) => { window.letGo = go; });
+		const real = window.fetch;
+		window.fetch = async (path, more) => {
+			if (more?.method !== "POST") return real(path, more);
+			await gate;
+			return new Response('{"error":{"code":"invalid","message":"not now"}}', {status: 400});
+		};
+	}`}, nil)
+	w.enter(p)
+	w.elsewhere("one", "states", "hello one")
+	w.elsewhere("two", "states", "hello two")
+	p.click("#sessions a", "hello one")
+	say(p, "what is to be sent")
+	p.until("it is on its way", `document.getElementById("say").value === ""`)
+	p.click("#sessions a", "hello two")
+	p.see(".bar .title", "hello two")
+	p.click("#sessions a", "hello one")
+	p.see(".bar .title", "hello one")
+	p.eval(`document.getElementById("say").focus()`, nil)
+	p.write("more")
+	p.eval(`letGo()`, nil)
+	p.see(".toast", "Not now")
+	p.until("it is back", `document.getElementById("say").value === "what is to be sent\nmore"`)
+	p.click("#sessions a", "hello two")
+	p.see(".bar .title", "hello two")
+	p.until("and nowhere else", `document.getElementById("say").value === ""`)
+	b.noProblems()
+}
+
+// Who looks elsewhere while a session is made stays there.
+func TestLeavingTheFormBeforeThereIsASession(t *testing.T) {
+	w := newWorld(t, map[string]string{"states": states})
+	b := startBrowser(t)
+	p := b.tab()
+	p.do("Page.addScriptToEvaluateOnNewDocument", object{"source": `{
+		window.told = 0;
+		const gate = new Promise((go) => { window.letGo = go; });
+		const real = window.fetch;
+		window.fetch = async (path, more) => {
+			if (more?.method !== "POST") return real(path, more);
+			await gate;
+			const answer = await real(path, more);
+			if (!path.endsWith("/tasks")) return answer;
+			const json = async () => { setTimeout(() => window.told++); return {}; };
+			return {ok: true, status: answer.status, json};
+		};
+	}`}, nil)
+	w.enter(p)
+	w.elsewhere("s", "states", "hello")
+	p.see("#sessions", "hello")
+	p.click("#new", "New session")
+	p.until("the form is there", `document.activeElement?.id === "prompt"`)
+	p.write("hello again")
+	p.choose("#runner", "model:scripted/states")
+	p.click("form button", "Start")
+	p.click("#sessions a", "hello")
+	p.see(".bar .title", "hello")
+	p.eval(`letGo()`, nil)
+	p.until("the session is made, and the page has heard of it", `window.told === 1`)
+	p.see("#sessions", "hello again")
+	p.until("the page shows what it showed", `location.hash === "#/session/s"`)
+	b.noProblems()
+}

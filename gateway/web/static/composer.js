@@ -12,6 +12,8 @@ export function keepDraft(id, text) {
   else drafts.delete(id);
 }
 
+let shown; // the composer that is
+
 export class Composer {
   node;
   #id;
@@ -27,6 +29,7 @@ export class Composer {
 
   /** changed is called when the session's summary should be read again. */
   constructor(id, changed) {
+    shown = this;
     this.#id = id;
     this.#changed = changed;
     this.#stop.addEventListener("click", () => act(this.#stop, () => tell("POST", sessionPath(id, "/abort"), {})));
@@ -97,11 +100,17 @@ export class Composer {
       try {
         await tell("POST", sessionPath(this.#id, "/tasks"), { prompt, when_busy: this.#busy.value });
       } catch (error) {
-        this.#write([prompt, this.#prompt.value].filter(Boolean).join("\n"));
+        this.#takeBack(prompt);
         throw error;
       }
       this.#changed();
     });
+  }
+
+  /** The session may have been left meanwhile, and opened again. */
+  #takeBack(prompt) {
+    keepDraft(this.#id, [prompt, drafts.get(this.#id)].filter(Boolean).join("\n"));
+    if (shown.#id === this.#id) shown.#write(drafts.get(this.#id));
   }
 
   #write(text) {

@@ -10,7 +10,7 @@ const remembered = { choice: "", mode: "read-only" }; // of the last session tha
 
 const other = "other";
 
-/** go is called with the address of the new session. */
+/** go is called with the address of the new session, unless the form is left before there is one. */
 export function newSession(go) {
   const runner = el("select", { id: "runner", required: true });
   const model = el("input", { id: "model", autocomplete: "off", autocapitalize: "none", spellcheck: "false", placeholder: "provider/model" });
@@ -47,7 +47,7 @@ export function newSession(go) {
         keepDraft(session.id, prompt.value); // the session is there, so that is where it goes on
         complain(error);
       }
-      go(`#/session/${session.id}`);
+      if (form.isConnected) go(`#/session/${session.id}`);
     });
   };
 
@@ -57,12 +57,13 @@ export function newSession(go) {
     complain(error);
   });
   choose();
-  return el("form", { class: "sheet", onsubmit: submit },
+  const form = el("form", { class: "sheet", onsubmit: submit },
     back(), el("h2", {}, "New session"),
     field("Prompt", prompt),
     field("Agent or model", runner, hint), named,
     field("Tool calls", mode),
     el("div", { class: "row" }, start));
+  return form;
 }
 
 function field(label, node, ...more) {
