@@ -15,7 +15,7 @@ func TestListsAskForWhatIsWanted(t *testing.T) {
 	w.must(200, "GET", "/v1/sessions?limit=7&cursor=c&state=waiting&agent=a&model=shell/demo&task_status=failed,timeout&created_since=2026-01-02T00:00:00Z&created_until=2026-02-02T00:00:00Z", "")
 	want := bus.SessionsArgs{
 		Limit: 7, Cursor: "c", State: "waiting", Agent: "a", Model: "shell/demo", TaskStatus: []schemas.StopReason{schemas.StopFailed, schemas.StopTimeout},
-		CreatedSince: "2026-01-02T00:00:00Z", CreatedUntil: "2026-02-02T00:00:00Z",
+		CreatedSince: "2026-01-02T00:00:00Z", CreatedUntil: "2026-02-02T00:00:00Z", Current: true,
 	}
 	if diff := cmp.Diff(want, w.engine.wanted); diff != "" {
 		t.Errorf("(-wanted +asked)\n%s", diff)
