@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 
@@ -55,6 +56,9 @@ func TestLargePictures(t *testing.T) {
 	after := schemas.Position{}
 	for end == nil {
 		page, err := h.conn.AskMessages(ctx, ref, o.Log, bus.MessagesArgs{After: after})
+		if errors.Is(err, &schemas.Error{Code: schemas.CodeUnavailable}) && ctx.Err() == nil {
+			continue // the trace is behind: that much takes a busy machine long
+		}
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -21,7 +21,7 @@ func TestTheFirstLookIsTriedAgain(t *testing.T) {
 	w.startGateway(address)
 	p.see(".task .ending", "Completed")
 	p.until("nothing is wrong", `document.querySelector(".banner").hidden`)
-	b.noProblems(goneAway, stopping)
+	b.noProblems(goneAway)
 }
 
 // A session that is gone when the gateway is back is not asked for again.
@@ -50,7 +50,7 @@ func TestASessionThatIsGoneIsNotAskedForAgain(t *testing.T) {
 		t.Errorf("it is asked for %d times, then %d", before, after)
 	}
 	p.state("32-gone")
-	b.noProblems(goneAway, stopping, "status of 404")
+	b.noProblems(goneAway, "status of 404")
 }
 
 // A token that is refused in the middle of a session is asked for, once, and then it goes on.
@@ -77,7 +77,7 @@ func TestATokenThatIsRefusedLater(t *testing.T) {
 	p.press("Enter")
 	p.see(".task .ending", "Completed")
 	p.see("#sessions", "hello")
-	b.noProblems(goneAway, stopping, "status of 401")
+	b.noProblems(goneAway, "status of 401")
 }
 
 // A prompt is sent once, however often and long one presses Enter, and comes back if it is refused.

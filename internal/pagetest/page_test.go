@@ -160,7 +160,7 @@ func TestAnotherGatewayGoesOn(t *testing.T) {
 	if again := shown(p); again != live {
 		t.Errorf("it was shown as\n%s\nand is\n%s", live, again)
 	}
-	b.noProblems(goneAway, stopping)
+	b.noProblems(goneAway)
 }
 
 // What a page missed may have expired before it comes back: it is told, and reads everything again.
@@ -194,7 +194,7 @@ func TestAPageThatWasAwayForTooLongReadsAgain(t *testing.T) {
 	if again := shown(p); again != live {
 		t.Errorf("it was shown as\n%s\nand is\n%s", live, again)
 	}
-	b.noProblems(goneAway, stopping)
+	b.noProblems(goneAway)
 }
 
 // awaitExpiry waits until all live frames of a session before its last recorded one are gone.

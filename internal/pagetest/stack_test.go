@@ -150,8 +150,8 @@ func (w *world) startGateway(address string) {
 	}
 }
 
-// What pages report while a gateway stops, and when it is gone.
-const goneAway, stopping = "ERR_", "status of 503"
+// goneAway is in what pages report when the gateway is gone.
+const goneAway = "ERR_"
 
 // address is where the gateway listens.
 func (w *world) address() string { return strings.TrimPrefix(w.url, "http://") }
