@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/rs/zerolog"
 	"go.uber.org/goleak"
@@ -503,6 +504,40 @@ func TestNone(t *testing.T) {
 	}
 	if e := m.Gateway(); e.Answered != nil {
 		t.Error("a gateway is told to count")
+	}
+}
+
+// held is a metric whose value takes until it is let go.
+type held struct{ asked, let chan struct{} }
+
+func (h held) Describe(chan<- *prometheus.Desc) {}
+
+func (h held) Collect(chan<- prometheus.Metric) { close(h.asked); <-h.let }
+
+// A scrape that does not end is cut off, and does not make the end of a process a failed one.
+func TestCloseCutsOff(t *testing.T) {
+	m, h := New(), held{make(chan struct{}), make(chan struct{})}
+	m.registry.MustRegister(h)
+	server, err := Listen("127.0.0.1:0", m, zerolog.Nop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	server.bound = time.Millisecond
+	conn, err := net.Dial("tcp", server.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := io.WriteString(conn, "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	<-h.asked
+	defer close(h.let)
+	if err := server.Close(); err != nil {
+		t.Error(err)
+	}
+	if n, err := conn.Read(make([]byte, 1)); err == nil {
+		t.Errorf("%d bytes are read", n)
 	}
 }
 

@@ -20,6 +20,7 @@ type Server struct {
 	server   *http.Server
 	work     sync.WaitGroup
 	failed   error
+	bound    time.Duration // of waiting for scrapes to end
 }
 
 // Limits of connections.
@@ -39,7 +40,7 @@ func Listen(address string, m *Metrics, log zerolog.Logger) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("serve metrics: %w", err)
 	}
-	s := &Server{listener: listener, server: &http.Server{
+	s := &Server{listener: listener, bound: closeBound, server: &http.Server{
 		Handler: m.handler(listener.Addr(), log), ReadHeaderTimeout: headerTimeout, ReadTimeout: headerTimeout,
 		WriteTimeout: answerTimeout, IdleTimeout: idleTimeout,
 	}}
@@ -50,13 +51,14 @@ func Listen(address string, m *Metrics, log zerolog.Logger) (*Server, error) {
 // Addr is where it listens.
 func (s *Server) Addr() net.Addr { return s.listener.Addr() }
 
-// Close ends the server and waits for it.
+// Close ends the server and waits for it. A scrape that does not end in 2 s, and a connection that asks for
+// nothing, are cut off, which is no error.
 func (s *Server) Close() error {
-	ctx, cancel := context.WithTimeout(context.Background(), closeBound)
+	ctx, cancel := context.WithTimeout(context.Background(), s.bound)
 	defer cancel()
 	err := s.server.Shutdown(ctx)
-	if err != nil {
-		err = errors.Join(err, s.server.Close())
+	if ctx.Err() != nil {
+		err = s.server.Close()
 	}
 	s.work.Wait()
 	if !errors.Is(s.failed, http.ErrServerClosed) {
