@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -196,8 +197,13 @@ func objectName(subject string) string {
 
 // deleteBlob removes a blob, if there is one of that name.
 func (c *Conn) deleteBlob(ctx context.Context, name string) error {
+	return c.deleteBlobBefore(ctx, name, time.Time{})
+}
+
+// deleteBlobBefore is deleteBlob, but spares a blob that was described after a time, unless that is zero.
+func (c *Conn) deleteBlobBefore(ctx context.Context, name string, before time.Time) error {
 	info, err := c.describeBlob(ctx, name)
-	if errors.Is(err, errNotFound) {
+	if errors.Is(err, errNotFound) || err == nil && !before.IsZero() && info.ModTime.After(before) {
 		return nil
 	}
 	if err == nil || errors.Is(err, errNoDescription) {

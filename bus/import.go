@@ -94,12 +94,14 @@ func (c *Conn) ReadTrace(ctx context.Context, ref schemas.SessionRef, name strin
 	return c.getBounded(ctx, name, maxTrace)
 }
 
-// DropTrace removes a trace whose import has its outcome.
-func (c *Conn) DropTrace(ctx context.Context, ref schemas.SessionRef, name string) error {
+// DropTrace removes a trace whose import has its outcome. One that was stored after the given time, that of
+// the import's command, stays: somebody has sent the same again, for another import. The zero time spares
+// none.
+func (c *Conn) DropTrace(ctx context.Context, ref schemas.SessionRef, name string, before time.Time) error {
 	if !strings.HasPrefix(name, sessionBlobs(ref)+traceMark) {
 		return nil
 	}
-	return c.deleteBlob(ctx, name)
+	return c.deleteBlobBefore(ctx, name, before)
 }
 
 // sessionOfTrace parses the name of a trace.

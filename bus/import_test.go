@@ -5,6 +5,7 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"time"
 
 	"braid/bus"
 	"braid/bus/bustest"
@@ -33,11 +34,17 @@ func TestTraces(t *testing.T) {
 	if _, err := c.ReadTrace(ctx, newSession(), first); !errors.Is(err, bus.ErrBlobMissing) {
 		t.Errorf("another session reads it: %v", err)
 	}
-	if err := c.DropTrace(ctx, newSession(), first); err != nil {
+	if err := c.DropTrace(ctx, newSession(), first, time.Time{}); err != nil {
 		t.Error(err)
 	}
-	for range 2 {
-		if err := c.DropTrace(ctx, ref, first); err != nil {
+	if err := c.DropTrace(ctx, ref, first, time.Now().Add(-time.Hour)); err != nil { // as if it had come behind that
+		t.Error(err)
+	}
+	if _, err := c.ReadTrace(ctx, ref, first); err != nil {
+		t.Errorf("one that has come since was dropped: %v", err)
+	}
+	for _, before := range []time.Time{time.Now().Add(time.Hour), {}} {
+		if err := c.DropTrace(ctx, ref, first, before); err != nil {
 			t.Error(err)
 		}
 	}

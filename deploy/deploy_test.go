@@ -58,7 +58,7 @@ func TestUsersCanDoTheirWork(t *testing.T) {
 	trace, err := gateway.PutTrace(ctx, session, strings.NewReader("{}\n"))
 	must(t, "gateway: store a trace", err)
 	must(t, "engine: read a trace", second(engine.ReadTrace(ctx, session, trace)))
-	must(t, "gateway: drop a trace", gateway.DropTrace(ctx, session, trace))
+	must(t, "gateway: drop a trace", gateway.DropTrace(ctx, session, trace, time.Time{}))
 	wake := onlyWake(ctx, t, engine)
 	commands, err := engine.ReadCommands(ctx, session, 0, wake.Sequence)
 	if err != nil || len(commands) != 1 || commands[0].Invalid != nil {

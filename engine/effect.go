@@ -27,7 +27,7 @@ func (r *runner) perform(effects []session.Effect, ack bus.Ack) {
 		case session.ReadTrace:
 			r.readTrace(e)
 		case session.DropTrace:
-			r.dropTrace(e.Trace)
+			r.dropTrace(e)
 		case session.ListTools:
 			r.spawn(r.listTools)
 		case session.CallModel:

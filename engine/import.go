@@ -132,14 +132,14 @@ const dropBound = 10 * time.Second
 
 // dropTrace removes a trace that is in the log, or never will be. If that fails a sweep will. What reads it,
 // if anything still does, stops.
-func (r *runner) dropTrace(name string) {
+func (r *runner) dropTrace(e session.DropTrace) {
 	if r.stopReading != nil {
 		r.stopReading()
 	}
 	r.spawn(func(ctx context.Context) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), dropBound)
 		defer cancel()
-		if err := r.e.conn.DropTrace(ctx, r.ref, name); err != nil {
+		if err := r.e.conn.DropTrace(ctx, r.ref, e.Trace, e.Before); err != nil {
 			r.log.Debug().Err(err).Msg("an imported trace stays among the blobs")
 		}
 	})

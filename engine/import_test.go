@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/tools/txtar"
@@ -246,7 +247,7 @@ func TestTraceIsGoneInTheMiddle(t *testing.T) {
 	h.post(command)
 	frame.wait()
 	crash(first, w)
-	if err := h.conn.DropTrace(context.Background(), ref, command.Import.Trace); err != nil {
+	if err := h.conn.DropTrace(context.Background(), ref, command.Import.Trace, time.Time{}); err != nil {
 		t.Fatal(err)
 	}
 	second := h.engine("e2")
@@ -258,8 +259,7 @@ func TestTraceIsGoneInTheMiddle(t *testing.T) {
 	if o := h.send(taskCommand("t1")); o.Code != schemas.CodeUnknownSession {
 		t.Errorf("a task on it: %+v", o)
 	}
-	another := longTrace(t, 701) // the same may be removed once more, by who has just refused it
-	if o := h.send(h.imports("s", "again", another)); o.Code != schemas.CodeApplied {
+	if o := h.send(h.imports("s", "again", trace)); o.Code != schemas.CodeApplied {
 		t.Fatalf("the second import: %+v", o)
 	}
 	if o := h.send(taskCommand("t2")); o.Code != schemas.CodeApplied {

@@ -203,7 +203,7 @@ func (e *Engine) dropOutside(ctx context.Context, c bus.StoredCommand) {
 	if c.Import == nil {
 		return
 	}
-	if err := e.conn.DropTrace(ctx, c.Session, c.Import.Trace); err != nil && ctx.Err() == nil {
+	if err := e.conn.DropTrace(ctx, c.Session, c.Import.Trace, c.Time); err != nil && ctx.Err() == nil {
 		e.log.Debug().Err(err).Msg("the trace of a refused import stays among the blobs")
 	}
 }

@@ -71,7 +71,7 @@ func (g *Gateway) importSession(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if receipt.Duplicate { // it was imported before this body came
-		if err := g.conn.DropTrace(r.Context(), ref, cmd.Import.Trace); err != nil {
+		if err := g.conn.DropTrace(r.Context(), ref, cmd.Import.Trace, time.Time{}); err != nil {
 			g.log.Debug().Err(err).Msg("a trace that came twice stays among the blobs")
 		}
 	}

@@ -122,8 +122,12 @@ type (
 		From     int
 	}
 	// DropTrace: the trace is in the log, or never will be: nobody reads it any more, and what reads it
-	// may stop.
-	DropTrace struct{ Trace string }
+	// may stop. Before is when the command of its import was stored: the same, stored once more since, is
+	// another import's.
+	DropTrace struct {
+		Trace  string
+		Before time.Time
+	}
 	// ListTools asks which tools there are; the answer is [ToolsListed].
 	ListTools struct{}
 	// CallModel starts a model call.

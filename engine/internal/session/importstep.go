@@ -92,7 +92,7 @@ func (st *step) importDone(refused *schemas.Error) {
 		outcome.Code, outcome.Message, outcome.Field = refused.Code, refused.Message, refused.Field
 	}
 	st.answer(*source, &outcome)
-	st.do(DropTrace{Trace: source.Command.Import.Trace})
+	st.do(DropTrace{Trace: source.Command.Import.Trace, Before: source.Time})
 	for _, e := range waiting {
 		st.command(e)
 	}

@@ -103,7 +103,7 @@ func (st *step) command(e CommandReceived) {
 	if refused != nil {
 		st.answer(e, &schemas.CommandOutcome{Code: refused.Code, Message: refused.Message, Field: refused.Field})
 		if c.Import != nil {
-			st.do(DropTrace{c.Import.Trace})
+			st.do(DropTrace{c.Import.Trace, e.Time})
 		}
 		if c.Type == schemas.CommandApprove {
 			st.denyOverdue()
