@@ -181,8 +181,8 @@ func checkReload(rt *rapid.T, t *testing.T, stored []string, page messagesView, 
 		history = append(history, m.ID+" "+string(line))
 	}
 	var after []string
-	seen := &partials{}                 // what somebody saw who was there from the beginning
-	usage := map[string]schemas.Entry{} // the last message of each session, if the end of its request follows
+	seen := &partials{}                  // what somebody saw who was there from the beginning
+	ends := map[string][]schemas.Entry{} // of a request of each session, if these are its last messages
 	for _, line := range stored {
 		e := decode(t, line)
 		if e.Position.Compare(at) > 0 {
@@ -193,8 +193,11 @@ func checkReload(rt *rapid.T, t *testing.T, stored []string, page messagesView, 
 		}
 		seen.apply(e.Message)
 		origin := strings.Join(e.Message.Origin, "/")
-		if delete(usage, origin); e.Message.Kind() == schemas.KindTokenUsage {
-			usage[origin] = e
+		switch e.Message.Kind() {
+		case schemas.KindTokenUsage, schemas.KindRequestEnd, schemas.KindBudgetExceeded:
+			ends[origin] = append(ends[origin], e)
+		default:
+			delete(ends, origin)
 		}
 		if e.Message.Recorded() {
 			want = append(want, line)
@@ -215,9 +218,11 @@ func checkReload(rt *rapid.T, t *testing.T, stored []string, page messagesView, 
 			rt.Errorf("partials: %s", v)
 		}
 	}
-	for _, e := range usage { // it stands in the history, and directly before what is streamed
-		for _, v := range checker.Add(e) {
-			rt.Errorf("usage at %s: %s", at, v)
+	for _, end := range ends { // it stands in the history, and directly before what is streamed
+		for _, e := range end {
+			for _, v := range checker.Add(e) {
+				rt.Errorf("the end of a request at %s: %s", at, v)
+			}
 		}
 	}
 	for _, line := range live {
