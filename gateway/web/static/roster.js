@@ -23,8 +23,10 @@ export class Roster {
   #late; // what news told while the list was read: the list may be older
   #aside = new Set(); // ids of failed sessions that are older than what is listed of all
   #next = new Map(); // by list: the cursor of the sessions that are not listed yet
+  #listed = new Map(); // by list: how many are
   #changed;
   #asked; // aborts the reading of the list
+  #reading; // settles when it is over
   #lost = ""; // that there is no connection
   #unread = ""; // why the list can't be read
   read = false; // whether the list was ever read
@@ -61,7 +63,7 @@ export class Roster {
   /** Keeps it up to date until the signal aborts. A refusal that stays one rejects. */
   follow(signal) {
     return new Promise((resolve, reject) => {
-      const list = () => this.#list(signal).catch((error) => signal.aborted || reject(error));
+      const list = () => (this.#reading = this.#list(signal).catch((error) => signal.aborted || reject(error)));
       followAll({
         signal,
         onBegin: () => {
@@ -78,18 +80,20 @@ export class Roster {
   async older(kind) {
     const list = listOf(kind);
     for (let found = 0; found === 0 && this.more(kind);) {
+      await this.#reading;
       const cursor = this.#next.get(list);
       const { sessions, next } = await ask(`/v1/sessions?${new URLSearchParams({ limit: page, ...kinds[list], cursor })}`);
-      if (this.#next.get(list) !== cursor) return; // the list was read anew
-      this.#beside(list, sessions);
-      this.#next.set(list, next);
+      if (this.#next.get(list) !== cursor) continue; // the list was read anew
+      this.#beside(list, sessions, next);
       found = sessions.length;
     }
     this.#changed();
   }
 
-  /** Puts what is older than the list, or of a kind, beside what is there. */
-  #beside(list, sessions) {
+  /** Puts what is older than the list, or of a kind, beside what is there; next is the cursor of the rest. */
+  #beside(list, sessions, next) {
+    this.#listed.set(list, (this.#listed.get(list) ?? 0) + sessions.length);
+    this.#next.set(list, next);
     for (const session of sessions) {
       const aside = list === "failed" && (this.#aside.has(session.id) || !this.#sessions.has(session.id));
       this.#put(session);
@@ -97,7 +101,10 @@ export class Roster {
     }
   }
 
-  /** Reads the list anew: the newest, and whatever runs or waits or has failed however old it is. */
+  /**
+   * Reads the list anew: the newest, as many as were listed, and whatever runs or waits or has failed however old
+   * it is.
+   */
   async #list(all) {
     this.#asked?.abort();
     const reading = this.#asked = new AbortController(); // one at a time
@@ -105,17 +112,26 @@ export class Roster {
     const late = this.#late = new Map();
     const question = { signal, onTrouble: (error) => this.#suffer(() => { this.#unread = error.message; }) };
     const read = (query) => persist(() => ask(`/v1/sessions?${new URLSearchParams(query)}`, signal), question);
+    const readAll = async (list, query) => {
+      let { sessions, next } = await read(query);
+      while (next && sessions.length < this.#listed.get(list)) {
+        const more = await read({ ...query, cursor: next });
+        sessions = sessions.concat(more.sessions);
+        next = more.next;
+      }
+      return { sessions, next };
+    };
     try {
-      const answers = { "": await read({ limit: page }) };
-      if (answers[""].next) for (const kind in kinds) answers[kind] = await read(kinds[kind]);
+      const answers = { "": await readAll("", { limit: page }) };
+      if (answers[""].next) for (const kind in kinds) answers[kind] = await readAll(kind, kinds[kind]);
       signal.throwIfAborted(); // an answer may come in the same instant
       const known = this.#sessions;
       this.#sessions = new Map();
       this.#aside = new Set();
       this.#next = new Map();
+      this.#listed = new Map();
       for (const [list, { sessions, next }] of Object.entries(answers)) {
-        this.#beside(list, sessions.map((session) => this.#advance(known.get(session.id), session)));
-        this.#next.set(list, next);
+        this.#beside(list, sessions.map((session) => this.#advance(known.get(session.id), session)), next);
       }
     } catch (error) {
       if (reading.signal.aborted) return;
@@ -123,6 +139,7 @@ export class Roster {
     }
     this.#late = undefined;
     for (const [id, session] of late) session ? this.#put(session) : this.#drop(id);
+    for (const id of this.#moved.keys()) if (!this.#sessions.has(id)) this.#moved.delete(id); // it may come back
     this.read = true;
     this.#unread = "";
     this.#changed();
