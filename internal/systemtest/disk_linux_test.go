@@ -73,19 +73,41 @@ func (w *world) ballast() schemas.SessionRef {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	for size := 500 << 10; size > 1<<10; {
-		message := schemas.New(time.Now(), schemas.AssistantText(strings.Repeat("x", size)))
-		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
-		_, err := o.Append(ctx, []schemas.Message{message}, 0)
+	text := strings.Repeat("x", 500<<10)
+	for ctx.Err() == nil {
+		// An append waits for room until its time is over.
+		attempt, cancel := context.WithTimeout(ctx, 5*time.Second)
+		_, err := o.Append(attempt, []schemas.Message{schemas.New(time.Now(), schemas.AssistantText(text))}, 0)
 		cancel()
 		switch {
 		case errors.Is(err, bus.ErrStorageFull):
-			return ref // an owner whose append fails is spent
-		case err != nil:
+			return ref
+		case errors.Is(err, context.DeadlineExceeded): // a slow broker; an owner whose append fails is spent
+			o, err = w.conn.Claim(ctx, ref, bus.ClaimRequest{Instance: "ballast", After: w.claim(ref)})
+		}
+		if err != nil {
 			w.t.Fatalf("fill the broker: %v", err)
 		}
 	}
+	w.t.Fatal("the broker is never full")
 	return ref
+}
+
+// stuck lets the model go on while nothing can be stored, and waits until the session's owner tells that it
+// tries in vain to store what the model said.
+func (s *session) stuck() {
+	s.t.Helper()
+	owner, _ := s.w.owner(s.ref)
+	s.w.held.release(s.t)
+	owner.awaitLog("the broker does not store a frame")
+}
+
+// untouched wants that no command of the session has run.
+func (s *session) untouched() {
+	s.t.Helper()
+	if got := s.lines("effects"); len(got) > 0 {
+		s.t.Errorf("effects while nothing can be stored: %q", got)
+	}
 }
 
 // refused wants that a command is answered, soon enough, that it can't be taken now, for one of these
@@ -106,17 +128,15 @@ func (s *session) refused(prompt, key string, reasons ...schemas.Code) {
 // recorded before does not start, and all goes on when there is room.
 func TestCase_B18_BrokerFull(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, layout{engines: 2, toolrunners: 1, store: "64m"})
+	w := newWorld(t, layout{engines: 2, toolrunners: 1, store: "64m", held: true})
 	idle := w.newSession(t, "quick", schemas.ApproveAll)
-	busy := w.newSession(t, "pause", schemas.ApproveAll)
+	busy := w.sessionOf(t, "held/model", schemas.ApproveAll)
 	busy.task("go")
 	busy.deltas(1)
 	ballast := w.ballast()
+	busy.stuck()
 	idle.refused("are you there?", "while-full", schemas.CodeStorageFull)
-	// The model has long said what it wants to run by now. It is stored nowhere, so it does not run.
-	if got := busy.lines("effects"); len(got) > 0 {
-		t.Errorf("effects while nothing can be stored: %q", got)
-	}
+	busy.untouched()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	if err := w.conn.DeleteSession(ctx, ballast, "test"); err != nil {
@@ -137,18 +157,17 @@ func TestCase_B18_BrokerFull(t *testing.T) {
 // until the broker is started again: it is, when there is room, and everything goes on.
 func TestCase_B18_DiskFull(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, layout{engines: 2, toolrunners: 1, store: "64m"})
+	w := newWorld(t, layout{engines: 2, toolrunners: 1, store: "64m", held: true})
 	idle := w.newSession(t, "quick", schemas.ApproveAll)
-	busy := w.newSession(t, "pause", schemas.ApproveAll)
+	busy := w.sessionOf(t, "held/model", schemas.ApproveAll)
 	busy.task("go")
 	busy.deltas(1)
 	long := strings.Repeat("are you there? ", 10_000) // what is short fits in what is allocated
 	free := fill(t, w.broker.StoreDir(0))
+	busy.stuck()
 	// A stream that could not be written says nothing more, so that what is wrong is not known.
 	idle.refused(long, "while-full", schemas.CodeStorageFull, schemas.CodeUnavailable)
-	if got := busy.lines("effects"); len(got) > 0 {
-		t.Errorf("effects while nothing can be stored: %q", got)
-	}
+	busy.untouched()
 	free()
 	w.broker.Stop(0)
 	w.broker.Start(t, 0)

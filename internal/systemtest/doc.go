@@ -10,7 +10,8 @@
 //	sse_test.go       watcher 1: server-sent events, cut off and resumed at random
 //	rawnats_test.go   watcher 2: a subscriber that speaks the broker's protocol by itself
 //	verify_test.go    what must hold for a session at the end, whatever happened to it
-//	testdata/scripts  what the models say
+//	held_test.go      a model that the test itself plays
+//	testdata/scripts  what the other models say
 //
 // The other files are the tests. Each ends with [session.verify], and logs how long it took from
 // the blow to the first new message of the session. Flags, after -args or directly:

@@ -46,20 +46,28 @@ type arrival struct {
 	at    time.Time
 }
 
-// newSession creates a session and starts its watchers. They end, and are compared, in verify.
+// newSession creates a session of a scripted model and starts its watchers. They end, and are compared, in
+// verify.
 func (w *world) newSession(t *testing.T, model string, mode schemas.ApprovalMode) *session {
 	t.Helper()
+	return w.sessionOf(t, "scripted/"+model, mode)
+}
+
+// sessionOf is newSession for any model.
+func (w *world) sessionOf(t *testing.T, model string, mode schemas.ApprovalMode) *session {
+	t.Helper()
+	_, name, _ := strings.Cut(model, "/")
 	w.sessions++
 	s := &session{
 		t: t, w: w, changed: make(chan struct{}),
-		ref: schemas.SessionRef{Project: project, ID: fmt.Sprintf("s%d-%s", w.sessions, model)},
+		ref: schemas.SessionRef{Project: project, ID: fmt.Sprintf("s%d-%s", w.sessions, name)},
 	}
 	s.dir = filepath.Join(w.dir, "workspaces", s.ref.ID)
 	if err := os.MkdirAll(s.dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	w.api.post("/v1/sessions", s.ref.ID+"-create", map[string]any{
-		"id": s.ref.ID, "model": "scripted/" + model, "approval_mode": mode, "workspace": s.dir,
+		"id": s.ref.ID, "model": model, "approval_mode": mode, "workspace": s.dir,
 	}).accepted(t)
 	s.sse = watchSSE(w.api, s.ref.ID, rand.New(rand.NewPCG(w.random.Uint64(), 0)))
 	t.Cleanup(s.sse.close)

@@ -27,6 +27,7 @@ type layout struct {
 	scripts              string   // directory of the models' scripts; default testdata/scripts
 	store, traces        string   // sizes of disks of their own for the broker, and for each engine
 	flags                []string // of each process, besides its own
+	held                 bool     // there is the model "held/model", see heldModel
 	prepare              func(*rand.Rand)
 }
 
@@ -41,6 +42,7 @@ type world struct {
 
 	engines, toolrunners []*process
 	gateway              *process
+	held                 *heldModel // nil without one
 	api                  *api
 	random               *rand.Rand
 	sessions             int
@@ -76,6 +78,9 @@ func newWorld(t *testing.T, l layout) *world {
 		w.broker.Start(t, 0)
 	}
 	w.conn = w.broker.Conn(t) // makes the streams
+	if l.held {
+		w.held = newHeldModel(t)
+	}
 	for range l.engines {
 		e := w.addEngine()
 		if l.traces != "" {
@@ -108,6 +113,9 @@ func (w *world) addEngine() *process {
 	name := fmt.Sprintf("engine-%d", len(w.engines))
 	p := newProcess(w.t, name, "engine", "--nats", w.url, "--scripts", w.scripts,
 		"--data", w.dataDir(name), "--log-level", "debug", "--log-format", "json")
+	if w.held != nil {
+		p.args = append(p.args, "--openai", "held="+w.held.URL)
+	}
 	w.engines = append(w.engines, p)
 	return p
 }
