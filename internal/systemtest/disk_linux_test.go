@@ -98,7 +98,8 @@ func (w *world) ballast() schemas.SessionRef {
 func (s *session) stuck() {
 	s.t.Helper()
 	owner, _ := s.w.owner(s.ref)
-	s.w.held.release(s.t)
+	s.w.held.release()
+	s.w.held.awaitSaid(s.t)
 	owner.awaitLog("the broker does not store a frame")
 }
 
@@ -130,7 +131,7 @@ func TestCase_B18_BrokerFull(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, layout{engines: 2, toolrunners: 1, store: "64m", held: true})
 	idle := w.newSession(t, "quick", schemas.ApproveAll)
-	busy := w.sessionOf(t, "held/model", schemas.ApproveAll)
+	busy := w.sessionOf(t, "held/call", schemas.ApproveAll)
 	busy.task("go")
 	busy.deltas(1)
 	ballast := w.ballast()
@@ -159,7 +160,7 @@ func TestCase_B18_DiskFull(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, layout{engines: 2, toolrunners: 1, store: "64m", held: true})
 	idle := w.newSession(t, "quick", schemas.ApproveAll)
-	busy := w.sessionOf(t, "held/model", schemas.ApproveAll)
+	busy := w.sessionOf(t, "held/call", schemas.ApproveAll)
 	busy.task("go")
 	busy.deltas(1)
 	long := strings.Repeat("are you there? ", 10_000) // what is short fits in what is allocated

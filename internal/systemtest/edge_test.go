@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -14,9 +15,10 @@ import (
 // kill -9 of the gateway in mid-stream: watchers resume with their ids at the one that comes after.
 func TestGatewayKilled(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, layout{engines: 1, toolrunners: 1})
+	w := newWorld(t, layout{engines: 1, toolrunners: 1, held: true})
 	rounds(t, "in mid-stream", func(t *testing.T) time.Duration {
-		s := w.newSession(t, "talk", schemas.ApproveAll)
+		w.held.hold()
+		s := w.sessionOf(t, "held/talk", schemas.ApproveAll)
 		s.task("tell me a story")
 		var down time.Duration
 		for range 2 {
@@ -29,6 +31,7 @@ func TestGatewayKilled(t *testing.T) {
 		s.deltas(3)
 		w.gateway.terminate()
 		w.restart(w.gateway)
+		w.held.release()
 		s.ends(schemas.StopCompleted)
 		s.verify()
 		return down
@@ -38,20 +41,23 @@ func TestGatewayKilled(t *testing.T) {
 // The broker goes and comes back in the middle of tasks: everything waits and goes on.
 func TestBrokerRestarted(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, layout{engines: 2, toolrunners: 1})
+	w := newWorld(t, layout{engines: 2, toolrunners: 1, held: true})
 	rounds(t, "in mid-task", func(t *testing.T) time.Duration {
-		talk := w.newSession(t, "talk", schemas.ApproveAll)
+		w.held.hold()
+		talk := w.sessionOf(t, "held/talk", schemas.ApproveAll)
 		work := w.newSession(t, "work", schemas.ApproveAll)
 		talk.task("tell me a story")
 		work.task("work")
 		work.awaitEffects(1)
 		talk.deltas(5)
+		noticed := w.losses()
 		w.broker.Stop(0)
-		<-time.After(500 * time.Millisecond) // long enough for everybody to notice
+		noticed(t)
+		before := work.count()
 		at := time.Now()
 		w.broker.Start(t, 0)
-		from := 0
-		first := work.await("a message after the restart", &from, func(a arrival) bool { return a.at.After(at) })
+		first := work.await("a message after the restart", &before, func(arrival) bool { return true })
+		w.held.release()
 		work.allow("go")
 		for _, s := range []*session{talk, work} {
 			s.ends(schemas.StopCompleted)
@@ -61,6 +67,23 @@ func TestBrokerRestarted(t *testing.T) {
 		work.verify()
 		return first.at.Sub(at)
 	})
+}
+
+// losses returns what waits until every engine and toolrunner has told that it lost the broker, once more
+// than by now.
+func (w *world) losses() (noticed func(*testing.T)) {
+	const sign = "lost the broker"
+	all := append(slices.Clone(w.engines), w.toolrunners...)
+	before := map[*process]int{}
+	for _, p := range all {
+		before[p] = p.log.count(sign)
+	}
+	return func(t *testing.T) {
+		t.Helper()
+		for _, p := range all {
+			eventually(t, p.name+" has lost the broker", func() bool { return p.log.count(sign) > before[p] })
+		}
+	}
 }
 
 // Each node of a replicated broker goes and comes back in turn; the one that leads is among them.

@@ -37,7 +37,7 @@ func TestOwnerKilled(t *testing.T) {
 	rounds(t, "while its model streams", func(t *testing.T) time.Duration {
 		s := w.newSession(t, "ramble", schemas.ApproveAll)
 		s.task("tell me a story")
-		s.deltas(10)
+		s.hears("a frame that")
 		owner, fence := w.owner(s.ref)
 		at := owner.kill()
 		first := s.nextUnder(fence)
@@ -144,7 +144,7 @@ func TestOwnerFrozenPastTakeover(t *testing.T) {
 			if model == "work" {
 				s.awaitEffects(1)
 			} else {
-				s.deltas(5)
+				s.hears("once a")
 			}
 			owner, fence := w.owner(s.ref)
 			at := time.Now()
@@ -184,7 +184,7 @@ func TestHandOver(t *testing.T) {
 			if model == "work" {
 				s.awaitEffects(1)
 			} else {
-				s.deltas(5)
+				s.hears("once a")
 			}
 			owner, fence := w.owner(s.ref)
 			at := owner.terminate()

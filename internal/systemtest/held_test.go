@@ -14,28 +14,47 @@ import (
 	"braid/schemas"
 )
 
-// heldModel is a model on a server of the test, which holds it back: it says a little, and only once it may
-// go on, which is for good, the rest, that ends with a tool call. Told what came of the call it is done.
+// heldModel is a provider of two models on a server of the test, which says when they go on.
+//
+//	held/call  says a little, and when it goes on more, and a tool call; told what came of it, it is done
+//	held/talk  talks without end, and when it goes on no more
 type heldModel struct {
 	*httptest.Server
 
-	goOn  chan struct{} // closed by release
-	said  chan struct{} // closed when all was said up to the call
-	once  sync.Once     // closes said
 	calls atomic.Int64
+
+	mu   sync.Mutex
+	goOn chan struct{} // closed by release
+	said chan struct{} // holds one when all was said up to the call
 }
 
 func newHeldModel(t testing.TB) *heldModel {
-	m := &heldModel{goOn: make(chan struct{}), said: make(chan struct{})}
+	m := &heldModel{said: make(chan struct{}, 1)}
+	m.hold()
 	m.Server = httptest.NewServer(http.HandlerFunc(m.answer))
 	t.Cleanup(m.Close)
 	return m
 }
 
-// release lets the model go on, and waits until it has said all.
-func (m *heldModel) release(t testing.TB) {
+// hold makes the models wait for the next release.
+func (m *heldModel) hold() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.goOn = make(chan struct{})
+}
+
+func (m *heldModel) gate() chan struct{} {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.goOn
+}
+
+// release lets the models go on.
+func (m *heldModel) release() { close(m.gate()) }
+
+// awaitSaid waits until held/call has said its call.
+func (m *heldModel) awaitSaid(t testing.TB) {
 	t.Helper()
-	close(m.goOn)
 	select {
 	case <-m.said:
 	case <-time.After(patience):
@@ -46,6 +65,7 @@ func (m *heldModel) release(t testing.TB) {
 // answer speaks as servers of OpenAI's chat completions do.
 func (m *heldModel) answer(w http.ResponseWriter, r *http.Request) {
 	var request struct {
+		Model    string `json:"model"`
 		Messages []struct {
 			Role string `json:"role"`
 		} `json:"messages"`
@@ -63,9 +83,14 @@ func (m *heldModel) answer(w http.ResponseWriter, r *http.Request) {
 		m.say(w, map[string]any{"content": "It is done."}, "stop")
 		return
 	}
+	gate := m.gate()
+	if request.Model == "talk" {
+		m.talk(w, r, gate)
+		return
+	}
 	m.say(w, map[string]any{"content": "Let me think about that. "}, nil)
 	select {
-	case <-m.goOn:
+	case <-gate:
 	case <-r.Context().Done():
 		return
 	}
@@ -76,7 +101,27 @@ func (m *heldModel) answer(w http.ResponseWriter, r *http.Request) {
 			"name": "exec_command", "arguments": `{"command": "echo \"$BRAID_CALL began\" >> effects; echo ran"}`,
 		},
 	}}}, "tool_calls")
-	m.once.Do(func() { close(m.said) })
+	select {
+	case m.said <- struct{}{}:
+	default: // it is known already
+	}
+}
+
+// talk says the same again and again until the gate opens.
+func (m *heldModel) talk(w http.ResponseWriter, r *http.Request, gate chan struct{}) {
+	pace := time.NewTicker(100 * time.Millisecond)
+	defer pace.Stop()
+	for {
+		m.say(w, map[string]any{"content": "And then it went to another broker. "}, nil)
+		select {
+		case <-pace.C:
+		case <-gate:
+			m.say(w, map[string]any{"content": "The end."}, "stop")
+			return
+		case <-r.Context().Done():
+			return
+		}
+	}
 }
 
 // say sends a part of an answer; with a reason it is the last.

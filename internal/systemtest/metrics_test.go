@@ -30,7 +30,7 @@ func TestMetrics(t *testing.T) {
 	w := newWorld(t, layout{engines: 2, toolrunners: 1, flags: []string{"--metrics-listen", "127.0.0.1:0"}})
 	s := w.newSession(t, "ramble", schemas.ApproveAll)
 	s.task("tell me a story")
-	s.deltas(10)
+	s.hears("a frame that")
 	owner, _ := w.owner(s.ref)
 	owner.kill()
 	s.ends(schemas.StopCompleted)

@@ -233,6 +233,19 @@ func (o *output) suspicious() string {
 	return strings.Join(found, "\n")
 }
 
+// count is how many lines have the message.
+func (o *output) count(message string) int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	n := 0
+	for _, l := range o.lines {
+		if l.Message == message {
+			n++
+		}
+	}
+	return n
+}
+
 func (o *output) tail(n int) string {
 	o.mu.Lock()
 	defer o.mu.Unlock()

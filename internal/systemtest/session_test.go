@@ -177,7 +177,8 @@ func (s *session) nextUnder(fence uint64) arrival {
 	return s.await("a message of another owner", &from, func(a arrival) bool { return a.fence > fence })
 }
 
-// deltas waits for n more fragments of the model's text.
+// deltas waits for n more fragments of the model's text. How many a text comes in follows from how fast the
+// broker is: more than one is for a model that talks on and on.
 func (s *session) deltas(n int) {
 	s.t.Helper()
 	for range n {
@@ -186,6 +187,18 @@ func (s *session) deltas(n int) {
 			return ok && p.EventType == schemas.PhaseDelta
 		})
 	}
+}
+
+// hears waits until the model has said the words, in whatever fragments.
+func (s *session) hears(words string) {
+	s.t.Helper()
+	said := ""
+	s.next("the words "+words, func(m schemas.Message) bool {
+		if p, ok := m.Payload.(*schemas.PartialText); ok && p.EventType == schemas.PhaseDelta {
+			said += p.Text
+		}
+		return strings.Contains(said, words)
+	})
 }
 
 func payload[P schemas.Payload](s *session, what string, fits func(P) bool) P {

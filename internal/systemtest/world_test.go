@@ -27,7 +27,7 @@ type layout struct {
 	scripts              string   // directory of the models' scripts; default testdata/scripts
 	store, traces        string   // sizes of disks of their own for the broker, and for each engine
 	flags                []string // of each process, besides its own
-	held                 bool     // there is the model "held/model", see heldModel
+	held                 bool     // there are the models of heldModel
 	prepare              func(*rand.Rand)
 }
 
