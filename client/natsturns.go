@@ -143,7 +143,7 @@ func (p *projection) project(f bus.Frame) {
 			if p.had.Has(e.Position, k+1) {
 				continue
 			}
-			at := schemas.TurnCursor{Cursor: schemas.Cursor{Epoch: f.Header.Epoch, Position: e.Position}, Part: k + 1}
+			at := schemas.TurnCursor{Cursor: schemas.Cursor{Epoch: p.now.Epoch, Position: e.Position}, Part: k + 1}
 			if k == len(events)-1 {
 				at.Part = schemas.WholeMessage
 			}

@@ -61,7 +61,7 @@ func (n *natsWatcher) stream(ctx context.Context) error {
 		}
 		switch e := event.(type) {
 		case bus.Frame:
-			err = n.frame(e)
+			err = n.frame(e, f.Cursor().Epoch)
 		case bus.GapEvent:
 			n.give(Gap{Reason: "fragments have expired"})
 		case bus.CaughtUpEvent:
@@ -77,11 +77,11 @@ func (n *natsWatcher) stream(ctx context.Context) error {
 	return nil
 }
 
-// frame gives the messages of a frame.
-func (n *natsWatcher) frame(f bus.Frame) error {
+// frame gives the messages of a frame. The epoch is the stream's: frames that were restored name an older one.
+func (n *natsWatcher) frame(f bus.Frame, epoch string) error {
 	for _, e := range f.Entries() {
 		if e.Message.Shown(n.watch.prompts) {
-			cursor := schemas.Cursor{Epoch: f.Header.Epoch, Position: e.Position}
+			cursor := schemas.Cursor{Epoch: epoch, Position: e.Position}
 			if !n.give(Message{Cursor: cursor.String(), Message: e.Message}) {
 				return nil
 			}
@@ -90,7 +90,7 @@ func (n *natsWatcher) frame(f bus.Frame) error {
 	if err := deletedBy(f); err != nil {
 		return err
 	}
-	n.arrive(schemas.Cursor{Epoch: f.Header.Epoch, Position: schemas.Behind(f.Sequence)})
+	n.arrive(schemas.Cursor{Epoch: epoch, Position: schemas.Behind(f.Sequence)})
 	return nil
 }
 
