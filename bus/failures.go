@@ -32,6 +32,8 @@ type FailuresArgs struct {
 	Kinds []FailureKind `json:"kinds,omitzero"`
 	// Since is an RFC 3339 time; what failed before it is not wanted.
 	Since string `json:"since,omitzero"`
+	// Current is as in [SessionsArgs].
+	Current bool `json:"current,omitzero"`
 }
 
 // FailuresPage is a page of failures; Next is empty on the last one. A page of few, or of none, may have one.

@@ -46,7 +46,9 @@ func (t *httpTransport) failures(ctx context.Context, o FailuresOptions, cursor 
 func (t *natsTransport) failures(ctx context.Context, o FailuresOptions, cursor string) (bus.FailuresPage, error) {
 	ctx, cancel := context.WithTimeout(ctx, queryWait)
 	defer cancel()
-	page, err := t.conn.AskFailures(ctx, t.project, o.args(pageSize, cursor))
+	args := o.args(pageSize, cursor)
+	args.Current = true
+	page, err := t.conn.AskFailures(ctx, t.project, args)
 	if err != nil {
 		return page, fmt.Errorf("list the failures: %w", err)
 	}

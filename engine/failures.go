@@ -27,6 +27,11 @@ func (r *Reader) answerFailures(ctx context.Context, q bus.Query) (any, error) {
 	if filter.Since, err = parseTime("since", args.Since); err != nil {
 		return nil, err
 	}
+	if args.Current {
+		if err := r.projector.awaitNow(ctx); err != nil {
+			return nil, err
+		}
+	}
 	limit := args.Limit
 	if limit <= 0 || limit > pageFailures {
 		limit = pageFailures

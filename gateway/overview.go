@@ -54,7 +54,7 @@ func (g *Gateway) listFailures(w http.ResponseWriter, r *http.Request) error {
 	ctx, cancel := context.WithTimeout(r.Context(), g.o.QueryWait)
 	defer cancel()
 	page, err := g.conn.AskFailures(ctx, g.o.Project, bus.FailuresArgs{
-		Limit: limit, Cursor: values.Get("cursor"), Kinds: listParameter[bus.FailureKind](values.Get("kind")), Since: values.Get("since"),
+		Limit: limit, Cursor: values.Get("cursor"), Kinds: listParameter[bus.FailureKind](values.Get("kind")), Since: values.Get("since"), Current: true,
 	})
 	if err != nil {
 		return readFailed(err)

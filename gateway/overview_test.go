@@ -26,7 +26,7 @@ func TestFailures(t *testing.T) {
 	w := newWorld(t)
 	var v bus.FailuresPage
 	w.must(200, "GET", "/v1/failures?limit=7&cursor=c&kind=task,tool&since=2026-01-02T00:00:00Z", "").decode(t, &v)
-	const asked = `{"limit":7,"cursor":"c","kinds":["task","tool"],"since":"2026-01-02T00:00:00Z"}`
+	const asked = `{"limit":7,"cursor":"c","kinds":["task","tool"],"since":"2026-01-02T00:00:00Z","current":true}`
 	if len(v.Failures) != 1 || v.Failures[0].Message != asked || v.Failures[0].Kind != bus.FailedTool || v.Next != "c2" {
 		t.Errorf("got %+v", v)
 	}
