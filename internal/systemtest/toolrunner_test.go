@@ -40,12 +40,13 @@ func TestToolrunnerKilled(t *testing.T) {
 			t.Errorf("the output is %+v", p)
 		}
 		s.ends(schemas.StopCompleted)
+		s.allow("go") // a command that went on would end now
 		w.restart(runner)
 		s.wantEffects("began")
+		s.verify()
 		if n := len(s.lines("ends")); n != 0 {
 			t.Error("the command went on after its toolrunner was killed")
 		}
-		s.verify()
 		return out.at.Sub(at)
 	})
 
