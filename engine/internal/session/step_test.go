@@ -1,6 +1,7 @@
 package session
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -240,6 +241,27 @@ func TestNoToolsAtAll(t *testing.T) {
 	p := newPlay(t).create("").task().do(ToolsListed{}).say(schemas.NewToolCall("x", "look", "{}"))
 	if said := strings.Join(p.out, "\n"); !strings.Contains(said, `No tools are available." failed`) {
 		t.Errorf("%s", said)
+	}
+}
+
+// A provider may give one id to two calls, also before the first one is complete.
+func TestTwoCallsOfOneProviderID(t *testing.T) {
+	p := begun(t, schemas.ApproveAll)
+	for range 2 {
+		p.say(schemas.ToolCallFragment(schemas.PhaseStart, "x", "look", ""), schemas.ToolCallFragment(schemas.PhaseDelta, "x", "", "{}"))
+	}
+	p.say(schemas.NewToolCall("x", "look", "{}"), schemas.NewToolCall("x", "look", "{}"))
+	var ids []string
+	for _, m := range p.log {
+		switch call := m.Payload.(type) {
+		case *schemas.PartialToolCall:
+			ids = append(ids, call.ToolCallID)
+		case *schemas.ToolCall:
+			ids = append(ids, call.ToolCallID)
+		}
+	}
+	if want := []string{"c7-1", "c7-1", "c7-2", "c7-2", "c7-2", "c7-3"}; !slices.Equal(ids, want) {
+		t.Errorf("got %q, want %q", ids, want)
 	}
 }
 
