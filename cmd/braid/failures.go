@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -70,22 +69,7 @@ func failureKinds() (all []string) {
 }
 
 func listFailures(cmd *cobra.Command, c *client.Client, wanted client.FailuresOptions, limit int, list *listing) error {
-	n := 0
-	for f, err := range c.Failures(cmd.Context(), wanted) {
-		if err != nil {
-			return err
-		}
-		if err := list.add(cmd.OutOrStdout(), f,
-			localTime(f.Time), f.Session, string(f.Kind), cmp.Or(f.Tool, f.Model), string(f.Status), shorten(f.Message, 80)); err != nil {
-			return err
-		}
-		if n++; n == limit {
-			break
-		}
-	}
-	if n == 0 && !list.json {
-		fmt.Fprintln(cmd.ErrOrStderr(), "no failures")
-		return nil
-	}
-	return list.finish(cmd.OutOrStdout())
+	return printFirst(cmd, c.Failures(cmd.Context(), wanted), limit, list, "no failures", func(f bus.Failure) []string {
+		return []string{localTime(f.Time), f.Session, string(f.Kind), cmp.Or(f.Tool, f.Model), string(f.Status), shorten(f.Message, 80)}
+	})
 }

@@ -3,10 +3,12 @@ package main
 import (
 	"fmt"
 	"io"
+	"iter"
 	"strings"
 	"time"
 	"unicode/utf8"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"braid/schemas"
@@ -52,6 +54,28 @@ func (l *listing) finish(w io.Writer) error {
 		return nil
 	}
 	return l.table.write(w)
+}
+
+// printFirst lists the first things, as many as limit says, or all if that is 0; none is what people read if there
+// is not one.
+func printFirst[T any](cmd *cobra.Command, things iter.Seq2[T, error], limit int, list *listing, none string, cells func(T) []string) error {
+	n := 0
+	for thing, err := range things {
+		if err != nil {
+			return err
+		}
+		if err := list.add(cmd.OutOrStdout(), thing, cells(thing)...); err != nil {
+			return err
+		}
+		if n++; n == limit {
+			break
+		}
+	}
+	if n == 0 && !list.json {
+		fmt.Fprintln(cmd.ErrOrStderr(), none)
+		return nil
+	}
+	return list.finish(cmd.OutOrStdout())
 }
 
 // table is printed with its columns aligned.

@@ -136,25 +136,12 @@ func parseSince(text string, now time.Time) (time.Time, error) {
 }
 
 func listSessions(cmd *cobra.Command, c *client.Client, wanted client.SessionsOptions, limit int, list *listing) error {
-	n := 0
-	for info, err := range c.Sessions(cmd.Context(), wanted) {
-		if err != nil {
-			return err
-		}
-		if err := list.add(cmd.OutOrStdout(), info,
+	return printFirst(cmd, c.Sessions(cmd.Context(), wanted), limit, list, "no sessions", func(info client.Info) []string {
+		return []string{
 			info.ID, string(info.State), info.Model, info.Agent, strconv.Itoa(info.Tasks), string(info.TaskStatus), strconv.FormatInt(info.TotalTokens, 10),
-			dollars(info.TotalCostUSD), localTime(info.LastActivity), shorten(info.Title, 50)); err != nil {
-			return err
+			dollars(info.TotalCostUSD), localTime(info.LastActivity), shorten(info.Title, 50),
 		}
-		if n++; n == limit {
-			break
-		}
-	}
-	if n == 0 && !list.json {
-		fmt.Fprintln(cmd.ErrOrStderr(), "no sessions")
-		return nil
-	}
-	return list.finish(cmd.OutOrStdout())
+	})
 }
 
 func showSessionCommand() *cobra.Command {
